@@ -1,0 +1,1 @@
+"""specbench: measure speculative decoding, and whether it works."""

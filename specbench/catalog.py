@@ -1,0 +1,67 @@
+"""The tables name -> "module:object". Strings only, resolved late, so that listing imports nothing.
+
+Third parties add entries through the entry-point groups ``specbench.drafters``,
+``specbench.rules``, ``specbench.engines`` and ``specbench.suites``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from specbench.errors import UsageError
+
+DRAFTERS = {
+    "none": "specbench.drafters.none:NoDrafter",
+    "ngram": "specbench.drafters.ngram:NgramDrafter",
+    "draft_model": "specbench.drafters.draft_model:DraftModelDrafter",
+    "layer_skip": "specbench.drafters.layer_skip:LayerSkipDrafter",
+}
+
+RULES = {
+    "greedy": "specbench.verify.greedy:RULE",
+    "rejection": "specbench.verify.rejection:RULE",
+    "target_match": "specbench.verify.target_match:RULE",
+}
+
+ENGINES = {
+    "native": "specbench.engines.native:open_engine",
+}
+
+SUITES = {
+    "code": "suites/code",
+    "chat": "suites/chat",
+    "translation": "suites/translation",
+}
+
+TABLES = {"drafters": DRAFTERS, "rules": RULES, "engines": ENGINES, "suites": SUITES}
+
+
+def names(table: str) -> list[str]:
+    """Names in a table, our own first, then those of installed entry points."""
+    own = list(TABLES[table])
+    return own + sorted(e.name for e in entry_points(group=f"specbench.{table}"))
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A "did you mean" sentence for an unknown name."""
+    close = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    start = f"did you mean {' or '.join(close)}? " if close else ""
+    return f"{start}known: {', '.join(known)}"
+
+
+def entry(table: str, name: str) -> str:
+    """The "module:object" string (for suites: the folder) behind a name; UsageError if unknown."""
+    if name in TABLES[table]:
+        return TABLES[table][name]
+    for point in entry_points(group=f"specbench.{table}"):
+        if point.name == name:
+            return point.value
+    raise UsageError(f"unknown {table[:-1]} {name!r}", nearest(name, names(table)))
+
+
+def resolve(table: str, name: str) -> object:
+    """Import and return the object behind a name."""
+    module, _, attribute = entry(table, name).partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,49 @@
+"""An arm: which drafter, acceptance rule and engine decode a request. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PLAIN = "plain"
+"""Name of the arm without drafting; always present, every speed-up is paired with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSpec:
+    """One declared way of decoding.
+
+    Attributes:
+        name: the arm's name in tables.
+        drafter: catalogue name of the drafter; ``none`` is plain decoding.
+        k: longest draft in tokens; 0 with a drafter other than ``none`` is "speculation
+            configured, nothing drafted", an arm of its own.
+        rule: catalogue name of the acceptance rule.
+        engine: catalogue name of the engine.
+        drafter_options, rule_options: values for the named drafter and rule; each drafter and
+            rule says which keys it takes.
+    """
+
+    name: str
+    drafter: str = "none"
+    k: int = 0
+    rule: str = "rejection"
+    engine: str = "native"
+    drafter_options: Mapping[str, object] = field(default_factory=dict)
+    rule_options: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def plain(self) -> bool:
+        """Whether this arm decodes without drafting."""
+        return self.drafter == "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ArmMemory:
+    """What an arm holds in memory, in bytes; None where the engine cannot tell."""
+
+    target_weights: int | None = None
+    draft_weights: int | None = None
+    target_kv_per_token: int | None = None
+    draft_kv_per_token: int | None = None
+    peak: int | None = None

@@ -1,0 +1,164 @@
+"""What a run is: identity (must match to compare), factors (meant to vary) and provenance.
+
+The manifest is written before the first request is sent, so that a run that dies still says what
+it was. Digests are over canonical JSON, so the order of keys never matters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
+
+from specbench.core.request import RequestKey
+from specbench.core.trace import Finish, Trace
+
+SCHEMA_VERSION = 1
+"""Version of the result files; a change of any field's meaning raises it."""
+
+UNKNOWN = "unknown"
+"""A provenance field that the engine could not tell; never equal to a known value."""
+
+
+def canonical(value: object) -> str:
+    """JSON text in which equal values are equal strings."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def digest(value: object) -> str:
+    """SHA-256 of ``canonical(value)``, in hex."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+class RecordId(NamedTuple):
+    """Names one record of a run; a finished run holds each exactly once."""
+
+    key: RequestKey
+    arm: str
+    concurrency: int
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteUse:
+    """A suite as a run used it: which version, which split, which prompts."""
+
+    name: str
+    version: str
+    digest: str
+    split: str
+    items: int
+    turns: int
+    items_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Everything that must be equal before two runs are compared.
+
+    ``sampling`` has one entry per temperature. ``arrival`` is the arrival pattern of requests.
+    """
+
+    suites: Mapping[str, Mapping[str, str]]
+    target: str
+    target_revision: str
+    weight_hash: str
+    dtype: str
+    device: str
+    sampling: tuple[Mapping[str, float], ...]
+    max_new_tokens: int
+    stop: tuple[str, ...]
+    concurrency: tuple[int, ...]
+    arrival: str
+    template_hash: str
+    thinking: str
+    prefix_cache: str
+    history: str
+    system_policy: str
+
+    def digest(self) -> str:
+        """SHA-256 over all fields."""
+        return digest(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class ArmFactors:
+    """What distinguishes an arm; ``lossless`` is the rule's own declaration."""
+
+    name: str
+    drafter: str
+    k: int
+    rule: str
+    engine: str
+    tree: str = "chain"
+    draft_law: str = ""
+    lossless: str = UNKNOWN
+    quant: str = "none"
+    drafter_options: Mapping[str, object] = field(default_factory=dict)
+    rule_options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One run, described before it begins.
+
+    ``experiment`` is the resolved configuration, ``planned`` the number of records a complete run
+    holds, ``memory`` the bytes each arm holds once loaded, ``calibration`` the seconds per token
+    and first-request times seen in warm-up.
+    """
+
+    run: str
+    title: str
+    created: str
+    identity: Identity
+    arms: tuple[ArmFactors, ...]
+    suites: tuple[SuiteUse, ...]
+    experiment: Mapping[str, object]
+    planned: int
+    seed: int
+    calibration: Mapping[str, object] = field(default_factory=dict)
+    memory: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    engine: Mapping[str, object] = field(default_factory=dict)
+    environment: Mapping[str, object] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+    def arm(self, name: str) -> ArmFactors:
+        """The factors of an arm."""
+        return next(arm for arm in self.arms if arm.name == name)
+
+
+def settings_digest(manifest: Manifest, record: RecordId, prompt_hash: str) -> str:
+    """Changes with everything that can change the output of one record (cases H1).
+
+    Two records with equal digests may stand for each other; the name of the arm is no part of it.
+    """
+    arm = asdict(manifest.arm(record.arm))
+    del arm["name"]
+    return digest(
+        {
+            "identity": asdict(manifest.identity),
+            "arm": arm,
+            "drafts": manifest.engine.get("drafts", UNKNOWN),
+            "libraries": manifest.environment.get("libraries", UNKNOWN),
+            "key": asdict(record.key),
+            "concurrency": record.concurrency,
+            "seed": manifest.seed,
+            "prompt": prompt_hash,
+        }
+    )
+
+
+def turn_failed(turn: int) -> str:
+    """The reason of a turn that was skipped because an earlier turn gave no answer."""
+    return f"skipped: turn {turn + 1} failed"
+
+
+def settled(trace: Trace) -> bool:
+    """Whether a resumed run keeps this record: failures and what they prevented are tried again."""
+    if trace.finish is Finish.SKIPPED:
+        return not trace.error.startswith("skipped: turn ")
+    return trace.ok

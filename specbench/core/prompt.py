@@ -1,0 +1,24 @@
+"""A conversation after the chat template: what a model really receives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedPrompt:
+    """A conversation as the model sees it.
+
+    Attributes:
+        token_ids: the ids sent to the model; empty for an empty prompt without BOS.
+        text: the rendered text behind them.
+        digest: SHA-256 of ``text`` in UTF-8, hexadecimal.
+        template: ``none``, or ``sha256:<hex>`` of the template's source; empty if unknown.
+        policy: the system policy that had to be applied; empty if the template needed none.
+    """
+
+    token_ids: tuple[int, ...]
+    text: str
+    digest: str
+    template: str = ""
+    policy: str = ""

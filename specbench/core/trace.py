@@ -1,0 +1,195 @@
+"""What happened: ticks, steps, arrivals and per-token evidence. Every metric derives from it.
+
+Times are integer nanoseconds of one monotonic clock. Columns of one record have equal length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from specbench.core.request import RequestKey
+
+
+class Granularity(StrEnum):
+    """What an engine lets us see of a request."""
+
+    STEP = "step"
+    CHUNK = "chunk"
+    REQUEST = "request"
+
+
+class Finish(StrEnum):
+    """Why a request ended. ``SKIPPED`` never reached the engine; ``OOM`` and ``ERROR`` failed."""
+
+    EOS = "eos"
+    STOP = "stop"
+    LENGTH = "length"
+    SKIPPED = "skipped"
+    OOM = "oom"
+    ERROR = "error"
+
+
+class Cut(StrEnum):
+    """Why a step committed fewer tokens than were accepted plus one."""
+
+    NONE = ""
+    EOS = "eos"
+    STOP = "stop"
+    LENGTH = "length"
+
+
+class ShortDraft(StrEnum):
+    """Why a step drafted fewer than K tokens."""
+
+    NONE = ""
+    NO_MATCH = "no_match"
+    LIMIT = "limit"
+    DRAFT_CONTEXT = "draft_context"
+    DRAFTER_STOPPED = "drafter_stopped"
+    OFF = "off"
+
+
+class TickKind(StrEnum):
+    """A tick is prefill only or decode only, never mixed."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
+class Lane(StrEnum):
+    """Where the time of a span was spent."""
+
+    HOST = "host"
+    DEVICE = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A named piece of a tick, in nanoseconds; spans of different lanes may overlap."""
+
+    phase: str
+    lane: Lane
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """One batch iteration of the native engine."""
+
+    index: int
+    kind: TickKind
+    rows: int
+    tokens: int
+    padded_tokens: int
+    graph: bool
+    start_ns: int
+    end_ns: int
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(slots=True)
+class Steps:
+    """Columns over the decode steps of one request (METRICS: step)."""
+
+    tick: list[int] = field(default_factory=list)
+    proposed: list[int] = field(default_factory=list)
+    verified: list[int] = field(default_factory=list)
+    judged: list[int] = field(default_factory=list)
+    accepted: list[int] = field(default_factory=list)
+    committed: list[int] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
+    short_draft: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.tick)
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """Columns over the moments at which tokens became known to the caller."""
+
+    t_ns: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.t_ns)
+
+
+@dataclass(slots=True)
+class Evidence:
+    """Columns over the emitted tokens; constant size per token (ALGORITHMS 6.3).
+
+    Logarithms are natural; probabilities follow the request's sampling settings. ``position``
+    counts from 0 at the first output token. ``draft_*`` columns and the PIT order use the law the
+    draft token was really drawn from; at a position without a draft (``drafted`` 0) they are None
+    and the PIT runs in target order.
+
+    Attributes:
+        log_target: log target probability of the emitted token.
+        log_draft: log draft probability of the emitted token.
+        entropy, entropy_variance: mean and variance of the surprisal under the target.
+        sum_squares: sum of squared target probabilities.
+        pit_low, pit_width: the emitted token's interval in the cumulative target law.
+        overlap: sum of min(target, draft), the chance of acceptance under ``rejection``.
+        draft_top_target: target probability of the draft's first choice.
+        draft_top_hit: 1 where the emitted token is the draft's first choice.
+        margin: top-1 minus top-2 logit of the target row (greedy ties are judged by it).
+        runner_up: token id of the target's second choice.
+    """
+
+    position: list[int] = field(default_factory=list)
+    drafted: list[int] = field(default_factory=list)
+    log_target: list[float | None] = field(default_factory=list)
+    log_draft: list[float | None] = field(default_factory=list)
+    entropy: list[float | None] = field(default_factory=list)
+    entropy_variance: list[float | None] = field(default_factory=list)
+    sum_squares: list[float | None] = field(default_factory=list)
+    pit_low: list[float | None] = field(default_factory=list)
+    pit_width: list[float | None] = field(default_factory=list)
+    overlap: list[float | None] = field(default_factory=list)
+    draft_top_target: list[float | None] = field(default_factory=list)
+    draft_top_hit: list[int | None] = field(default_factory=list)
+    margin: list[float | None] = field(default_factory=list)
+    runner_up: list[int | None] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+
+@dataclass(slots=True)
+class Trace:
+    """Everything observed about one request under one arm.
+
+    ``start_ns`` is the moment the request was handed to the engine; the first arrival is the token
+    that the prefill produced. ``history`` says which assistant turns the prompt contains.
+    """
+
+    key: RequestKey
+    arm: str
+    concurrency: int
+    unit: str
+    granularity: Granularity
+    seed: int
+    prompt_tokens: int
+    prompt_hash: str
+    start_ns: int
+    output_ids: list[int] = field(default_factory=list)
+    text: str = ""
+    finish: Finish = Finish.LENGTH
+    error: str = ""
+    steps: Steps = field(default_factory=Steps)
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    evidence: Evidence = field(default_factory=Evidence)
+    category: str = ""
+    split: str = ""
+    order: int = 0
+    """Position of this arm in its interleaving unit, 0 = ran first."""
+    resumed: int = 0
+    """How many times the run had been resumed when this was recorded."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the request ended by itself (and so may enter averages)."""
+        return self.finish in (Finish.EOS, Finish.STOP, Finish.LENGTH)
