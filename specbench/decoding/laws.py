@@ -1,0 +1,70 @@
+"""Draft laws: the distribution each drafted token was really drawn from.
+
+Shapes: B requests, R law rows, N nodes, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class DraftLaws(Protocol):
+    """What a rule may ask of the draft."""
+
+    dense: bool
+    """Whether rows with more than one possible token exist."""
+
+    def token_probs(self, tokens: Tensor, rows: Tensor) -> Tensor:
+        """float32 [B, N]: draft probability of ``tokens`` under law ``rows`` (both [B, N])."""
+        ...
+
+    def subtract_from(self, target: Tensor, row: Tensor, token: Tensor) -> Tensor:
+        """relu(target - law) for one law row per request.
+
+        Args:
+            target: [B, V] target probabilities.
+            row: int64 [B] law row.
+            token: int64 [B] the token that was drawn from it.
+        """
+        ...
+
+
+class OneHotLaws:
+    """Drafts chosen without chance (lookup, argmax): all mass on the drafted token."""
+
+    dense = False
+
+    def token_probs(self, tokens: Tensor, rows: Tensor) -> Tensor:
+        """1 for every drafted token."""
+        return torch.ones(tokens.shape, dtype=torch.float32, device=tokens.device)
+
+    def subtract_from(self, target: Tensor, row: Tensor, token: Tensor) -> Tensor:
+        """The target without the drafted token."""
+        return target.scatter(1, token.clamp(min=0)[:, None], 0.0)
+
+
+class DenseLaws:
+    """Drafts sampled from full rows [B, R, V], already processed by the sampling settings."""
+
+    dense = True
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+
+    def token_probs(self, tokens: Tensor, rows: Tensor) -> Tensor:
+        """Draft probability of each token; ids out of range give 0."""
+        batch = torch.arange(tokens.shape[0], device=tokens.device)[:, None]
+        inside = (tokens >= 0) & (tokens < self.rows.shape[2])
+        probs = self.rows[batch, rows, torch.where(inside, tokens, 0)]
+        return torch.where(inside, probs, 0.0)
+
+    def row(self, row: Tensor) -> Tensor:
+        """Law rows [B, V], one per request."""
+        return self.rows[torch.arange(row.shape[0], device=row.device), row]
+
+    def subtract_from(self, target: Tensor, row: Tensor, token: Tensor) -> Tensor:
+        """relu(target - draft), not normalised."""
+        return (target - self.row(row)).clamp(min=0.0)

@@ -1,0 +1,63 @@
+"""Uniform numbers of a decode step, addressed so that neighbours in the batch cannot matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specbench.decoding.protocols import Uniforms
+from specbench.decoding.random import Stream, uniforms
+from specbench.decoding.sequence import Sequence as DecodedSequence
+
+
+def _column(values: Sequence[int]) -> np.ndarray:
+    return np.array(values, dtype=np.uint64)[:, None]
+
+
+def step_uniforms(rows: Sequence[DecodedSequence], trials: int, nodes: int) -> Uniforms:
+    """Numbers for one acceptance: ``trials`` per request and ``nodes`` + 1 target draws."""
+    if all(row.request.sampling.greedy for row in rows):
+        return _zeros(len(rows), trials, nodes)
+    seeds = _column([row.request.seed for row in rows])
+    steps = _column([row.step for row in rows])
+    positions = _column([row.length for row in rows])
+    per_step = trials + 2
+    streams = np.array([Stream.ACCEPT] * trials + [Stream.RESIDUAL, Stream.BONUS])
+    node = np.array([*range(trials), 0, 0])
+    # One call for all streams: the generator's cost is per call, not per number.
+    values = uniforms(
+        seeds,
+        np.concatenate([streams, np.full(nodes + 1, Stream.TARGET)])[None, :],
+        np.concatenate(
+            [np.repeat(steps, per_step, axis=1), positions + np.arange(nodes + 1, dtype=np.uint64)],
+            axis=1,
+        ),
+        np.concatenate([node, np.zeros(nodes + 1, dtype=np.int64)])[None, :],
+    )
+    table = torch.from_numpy(values)
+    return Uniforms(table[:, :trials], table[:, trials], table[:, trials + 1], table[:, per_step:])
+
+
+def first_token_uniforms(rows: Sequence[DecodedSequence]) -> Tensor:
+    """Numbers [B] for the token that the prefill emits."""
+    seeds = [row.request.seed for row in rows]
+    positions = [row.length for row in rows]
+    return torch.from_numpy(uniforms(seeds, Stream.TARGET, positions, 0))
+
+
+def draft_uniforms(rows: Sequence[DecodedSequence], node: int) -> Tensor:
+    """Numbers [B] for drafting node ``node`` of the current step."""
+    seeds = [row.request.seed for row in rows]
+    steps = [row.step for row in rows]
+    return torch.from_numpy(uniforms(seeds, Stream.DRAFT, steps, node))
+
+
+def _zeros(batch: int, trials: int, nodes: int) -> Uniforms:
+    """Greedy rules read no numbers; the fields keep their shapes."""
+    one = torch.zeros(batch, dtype=torch.float64)
+    return Uniforms(
+        one[:, None].expand(batch, trials), one, one, one[:, None].expand(batch, nodes + 1)
+    )

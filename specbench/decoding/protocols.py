@@ -1,0 +1,227 @@
+"""The contracts of the decode loop: drafter, acceptance rule, target; and their declared facts.
+
+Shapes: B requests of the batch, N nodes, K draft length, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from torch import Tensor
+
+from specbench.core.trace import ShortDraft
+from specbench.decoding.laws import DraftLaws
+from specbench.decoding.rows import TargetRows
+from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.decoding.tree import TokenTree, Trials
+
+RECOVERED = 0
+"""``Acceptance.kind``: the next token replaces a rejected draft."""
+BONUS = 1
+"""``Acceptance.kind``: every draft on the path was accepted (or there was none)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """A hidden state of the target that a drafter needs.
+
+    ``side`` says which residual stream: ``entering`` or ``leaving`` the layer (0-based), or
+    ``final`` for the state after the last norm, where ``layer`` is -1. EAGLE-3 checkpoints number
+    layers in both ways; the side makes the convention explicit.
+    """
+
+    layer: int
+    side: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterInfo:
+    """Declared facts of a drafter, for lists, plans and refusals before a model loads.
+
+    Attributes:
+        name, summary, source: catalogue name, one line, where the method is described.
+        law: ``none``, ``one_hot`` or ``dense``: what its drafts are drawn from.
+        tree: whether it drafts trees rather than chains.
+        taps: hidden states it reads from the target.
+        kv: ``none``, ``own``, or ``target`` (aliases layers of the target).
+        needs_model: whether it loads a second model.
+        stateful: whether it carries state from one request to the next.
+        options: option name -> what it means, with its default.
+    """
+
+    name: str
+    summary: str
+    source: str
+    law: str
+    tree: bool = False
+    taps: tuple[Tap, ...] = ()
+    kv: str = "none"
+    needs_model: bool = False
+    stateful: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class Lossless(StrEnum):
+    """What is known about a rule's output law at T > 0."""
+
+    PROVEN = "proven"
+    MEASURED = "measured"
+    CLAIMED = "claimed"
+    LOSSY = "lossy"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInfo:
+    """Declared facts of an acceptance rule.
+
+    Attributes:
+        name, source: catalogue name; paper and algorithm.
+        lossless: status of the output law against the target's.
+        needs: target rows it reads: ``argmax``, ``raw``, ``tempered``, ``processed``.
+        laws: draft laws it accepts, of ``one_hot`` and ``dense``.
+        tree: whether it judges trees as well as chains.
+        temperature_zero: what it does at temperature 0.
+        parameters: name -> meaning, with its default.
+    """
+
+    name: str
+    source: str
+    lossless: Lossless
+    needs: str
+    laws: tuple[str, ...]
+    tree: bool
+    temperature_zero: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a drafter proposes for a batch.
+
+    ``laws`` are the distributions the tokens were really drawn from; a rule uses the same rows in
+    its ratio and in its residual. ``short`` says per request why fewer than K were drafted.
+    """
+
+    tree: TokenTree
+    trials: Trials
+    laws: DraftLaws
+    short: tuple[ShortDraft, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Uniforms:
+    """Uniform numbers in [0, 1), float64, one field per stream; a rule reads what it needs.
+
+    Attributes:
+        accept: [B, R] one per trial.
+        residual: [B] for the token after a rejection.
+        bonus: [B] for the token after full acceptance.
+        target: [B, N + 1] for the target's own draw at every position of a chain.
+    """
+
+    accept: Tensor
+    residual: Tensor
+    bonus: Tensor
+    target: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """A rule's verdict, in fixed shapes that may live on the device.
+
+    Attributes:
+        path: int64 [B, K + 1], accepted node indices in order, padded with -1.
+        n_accepted: int64 [B], length of the accepted path.
+        next_token: int64 [B], the token after it.
+        kind: int64 [B], ``RECOVERED`` or ``BONUS``.
+    """
+
+    path: Tensor
+    n_accepted: Tensor
+    next_token: Tensor
+    kind: Tensor
+
+
+class Rule(Protocol):
+    """An acceptance rule: a pure, vectorised function with declared facts.
+
+    ``state`` carries what a rule keeps per request over steps; None where it keeps nothing.
+    """
+
+    info: RuleInfo
+
+    def __call__(
+        self,
+        tree: TokenTree,
+        trials: Trials,
+        rows: TargetRows,
+        laws: DraftLaws,
+        state: object,
+        uniforms: Uniforms,
+    ) -> tuple[Acceptance, object]: ...
+
+
+class Drafter(Protocol):
+    """Proposes tokens for a batch. Rows are the requests, in batch order.
+
+    Call order per request: ``admit`` once after its prefill, then per step ``propose`` and
+    ``observe``, finally ``release``.
+    """
+
+    info: DrafterInfo
+    taps: tuple[Tap, ...]
+
+    def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
+        """Take in prompts; each row's first output token is already committed.
+
+        ``taps`` hold one packed row per prompt token, in row order.
+        """
+        ...
+
+    def propose(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> Draft:
+        """Draft at most ``budget[b]`` tokens on the longest path of row b."""
+        ...
+
+    def observe(
+        self,
+        rows: Sequence[DecodedSequence],
+        draft: Draft,
+        acceptance: Acceptance,
+        taps: Mapping[Tap, Tensor],
+    ) -> None:
+        """Learn what was accepted, before it is committed; refill own KV from all verified rows."""
+        ...
+
+    def release(self, rows: Sequence[DecodedSequence]) -> None:
+        """Forget requests that ended."""
+        ...
+
+
+class Target(Protocol):
+    """The target model as the loop sees it."""
+
+    def prefill(
+        self, rows: Sequence[DecodedSequence], taps: Sequence[Tap]
+    ) -> tuple[TargetRows, dict[Tap, Tensor]]:
+        """Run whole prompts; one target row per request (the first output token's)."""
+        ...
+
+    def verify(
+        self, rows: Sequence[DecodedSequence], tree: TokenTree, taps: Sequence[Tap]
+    ) -> tuple[TargetRows, dict[Tap, Tensor]]:
+        """Run each request's last committed token and its nodes in one ragged forward."""
+        ...
+
+    def commit(
+        self, rows: Sequence[DecodedSequence], tree: TokenTree, paths: Sequence[Sequence[int]]
+    ) -> None:
+        """Keep the KV of the accepted paths (node indices on the host), drop the rest."""
+        ...
+
+    def release(self, rows: Sequence[DecodedSequence]) -> None:
+        """Free the KV of requests that ended."""
+        ...

@@ -1,0 +1,110 @@
+"""What a drafter may use while it is built: the loaded target, a second model, an early exit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from specbench.errors import UsageError
+from specbench.models import vocabulary
+from specbench.models.early_exit import early_exit
+from specbench.models.linear import pack_linears
+from specbench.models.load import LoadedModel, load_model
+from specbench.models.locate import locate
+from specbench.models.packed import PackedModel
+
+if TYPE_CHECKING:
+    from specbench.models.kv_pool import KVPool
+
+
+@dataclass(slots=True)
+class BuildContext:
+    """One arm's view of the native engine.
+
+    Attributes:
+        arm: the arm's name; it also names the draft's KV owner.
+        target: the loaded target.
+        target_model: its packed forward.
+        vocabulary: rows of the target's logits.
+        prepack: whether CPU linears are packed.
+        drafts: second models loaded for this arm, for memory and the manifest.
+    """
+
+    arm: str
+    target: LoadedModel
+    target_model: PackedModel
+    vocabulary: int
+    prepack: bool
+    drafts: list[LoadedModel] = field(default_factory=list)
+    models: list[PackedModel] = field(default_factory=list)
+    _owners: list[Callable[[KVPool], None]] = field(default_factory=list)
+
+    def own_model(self, options: dict[str, object]) -> tuple[PackedModel, LoadedModel]:
+        """Load the draft that ``options`` name; it gets KV of its own.
+
+        Raises:
+            UsageError: no model named, or a tokenizer that differs from the target's.
+        """
+        name = options.get("model")
+        if not isinstance(name, str):
+            raise UsageError(
+                f"arm {self.arm}: the drafter needs a model",
+                f"set arm.{self.arm}.options.model, or pass --draft NAME",
+            )
+        revision = options.get("revision")
+        loaded = load_model(
+            locate(name, revision=str(revision) if revision else None),
+            dtype=str(options.get("dtype") or str(self.target.dtype).removeprefix("torch.")),
+            device=str(self.target.device),
+        )
+        rows = loaded.model.get_input_embeddings().num_embeddings
+        match = vocabulary.compare(
+            self.target.tokenizer,
+            loaded.tokenizer,
+            target_rows=self.vocabulary,
+            draft_rows=rows,
+        )
+        if self.prepack and loaded.device.type == "cpu":
+            pack_linears(loaded.model)
+        model = PackedModel(
+            loaded.model,
+            f"draft:{self.arm}",
+            vocabulary.padding_mask(rows, match.real_ids, loaded.device),
+        )
+        self._owners.append(lambda pool: pool.add_owner(model.owner, model.geometry()))
+        self.models.append(model)
+        self.drafts.append(loaded)
+        return model, loaded
+
+    def early_exit(self, layers: int) -> PackedModel:
+        """The target's first layers as a draft that aliases its KV."""
+        owner = f"exit:{self.arm}"
+        # The padding mask is the target's own: the exit has the same head.
+        model = PackedModel(early_exit(self.target.model, layers), owner, self.target_model.padding)
+        self._owners.append(lambda pool: pool.alias(owner, self.target_model.owner, layers))
+        self.models.append(model)
+        return model
+
+    def use(self, pool: KVPool) -> None:
+        """Declare this arm's owners in a pool and make its models use it."""
+        for declare in self._owners:
+            declare(pool)
+        for model in self.models:
+            model.use(pool)
+
+
+def choice(options: dict[str, object], name: str, allowed: tuple[str, ...], arm: str) -> str:
+    """A string option out of a few; the first is the default. UsageError otherwise."""
+    value = options.get(name, allowed[0])
+    if value not in allowed:
+        raise UsageError(f"arm {arm}: {name}={value!r}", f"use {' or '.join(map(repr, allowed))}")
+    return str(value)
+
+
+def whole(options: dict[str, object], name: str, default: int, arm: str) -> int:
+    """A whole-number option. UsageError otherwise."""
+    value = options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError(f"arm {arm}: {name}={value!r} is not a whole number", f"e.g. {default}")
+    return value

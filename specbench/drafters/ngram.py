@@ -1,0 +1,110 @@
+"""Prompt lookup: propose what followed the last n tokens earlier in the request.
+
+Sources: Saxena 2023 (prompt lookup decoding); transformers' ``prompt_lookup_num_tokens`` and vLLM's
+n-gram proposer, which take the earliest of several occurrences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from specbench.core.trace import ShortDraft
+from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
+from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.drafters.build import BuildContext, choice, whole
+from specbench.drafters.chain import one_hot_draft
+from specbench.errors import UsageError
+
+INFO = DrafterInfo(
+    name="ngram",
+    summary="prompt lookup: what followed the longest matching suffix earlier in the request",
+    source="Saxena 2023, prompt lookup decoding",
+    law="one_hot",
+    options={
+        "min_n": "shortest suffix looked up, in tokens (2)",
+        "max_n": "longest suffix looked up, in tokens (4)",
+        "occurrence": "which earlier occurrence to continue: first or last (last)",
+    },
+)
+
+
+class NgramDrafter:
+    """Looks up the longest suffix of between ``min_n`` and ``max_n`` tokens."""
+
+    info = INFO
+    taps: tuple[Tap, ...] = ()
+
+    def __init__(self, min_n: int = 2, max_n: int = 4, occurrence: str = "last") -> None:
+        if not 1 <= min_n <= max_n:
+            raise UsageError(
+                f"ngram: min_n={min_n}, max_n={max_n}", "use 1 <= min_n <= max_n, e.g. 2 and 4"
+            )
+        if occurrence not in ("first", "last"):
+            raise UsageError(f"ngram: occurrence={occurrence!r}", "use 'first' or 'last'")
+        self._min_n = min_n
+        self._max_n = max_n
+        self._last = occurrence == "last"
+
+    @classmethod
+    def build(cls, options: dict[str, object], context: BuildContext) -> NgramDrafter:
+        """From an arm's options, see ``INFO``."""
+        return cls(
+            whole(options, "min_n", 2, context.arm),
+            whole(options, "max_n", 4, context.arm),
+            choice(options, "occurrence", ("last", "first"), context.arm),
+        )
+
+    def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
+        """Nothing to prepare: the request's own tokens are the index."""
+
+    def propose(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> Draft:
+        """At most ``budget[b]`` tokens that followed the matched suffix; none without a match."""
+        tokens, short = [], []
+        for row, room in zip(rows, budget, strict=True):
+            found = self.lookup(row.tokens, room) if room > 0 else []
+            tokens.append(found)
+            short.append(_reason(len(found), room))
+        return one_hot_draft(tokens, short)
+
+    def lookup(self, tokens: npt.NDArray[np.int64], room: int) -> list[int]:
+        """The continuation of the longest suffix that occurs earlier, at most ``room`` tokens."""
+        length = len(tokens)
+        # Start from places of the last token and extend backwards: one pass over the context.
+        ends = np.flatnonzero(tokens[:-1] == tokens[-1])
+        best: npt.NDArray[np.int64] | None = None
+        for n in range(1, min(self._max_n, length - 1) + 1):
+            if n > 1:
+                ends = ends[ends >= n - 1]
+                ends = ends[tokens[ends - (n - 1)] == tokens[length - n]]
+            if not len(ends):
+                break
+            if n >= self._min_n:
+                best = ends
+        if best is None:
+            return []
+        start = int(best[-1] if self._last else best[0]) + 1
+        return tokens[start : start + room].tolist()
+
+    def observe(
+        self,
+        rows: Sequence[DecodedSequence],
+        draft: Draft,
+        acceptance: Acceptance,
+        taps: Mapping[Tap, Tensor],
+    ) -> None:
+        """Nothing to learn: committed tokens are read from the request."""
+
+    def release(self, rows: Sequence[DecodedSequence]) -> None:
+        """Nothing to forget."""
+
+
+def _reason(found: int, room: int) -> ShortDraft:
+    if room <= 0:
+        return ShortDraft.LIMIT
+    if found == 0:
+        return ShortDraft.NO_MATCH
+    return ShortDraft.NONE if found == room else ShortDraft.DRAFTER_STOPPED

@@ -1,0 +1,271 @@
+"""The native engine: one loaded target, the arms that run on it, and its KV pool."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from specbench import catalog
+from specbench.core.arm import ArmMemory, ArmSpec
+from specbench.core.prompt import RenderedPrompt
+from specbench.core.request import Request, Stops
+from specbench.core.trace import Finish, Granularity, Tick, Trace
+from specbench.decoding.loop import DecodeLoop
+from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.decoding.stops import StopChecker
+from specbench.decoding.timing import TickRecorder
+from specbench.drafters.build import BuildContext
+from specbench.engines.scheduler import serve
+from specbench.errors import UsageError
+from specbench.models import selfcheck, vocabulary
+from specbench.models.detokenize import IncrementalText, full_text
+from specbench.models.device import clock_for, peak_bytes
+from specbench.models.kv_pool import KVPool
+from specbench.models.linear import pack_linears
+from specbench.models.load import load_model
+from specbench.models.locate import locate
+from specbench.models.packed import PackedModel
+from specbench.models.target import PackedTarget
+from specbench.suites.templates import render
+
+_CAPACITY_STEP = 256
+"""KV capacity grows in these steps, so that similar requests share a pool."""
+
+
+class NativeEngine:
+    """Implements ``engines.protocol.Engine``.
+
+    Args:
+        target: the experiment's ``[target]`` table: model, revision, dtype, device, prepack,
+            template, system_policy, spans, evidence.
+        arms: what will run; drafts are loaded here, so that every failure comes before measuring.
+    """
+
+    name = "native"
+
+    def __init__(self, target: Mapping[str, Any], arms: Sequence[ArmSpec]) -> None:
+        self._settings = target
+        self._loaded = load_model(
+            locate(str(target["model"]), revision=target.get("revision")),
+            dtype=str(target.get("dtype", "float32")),
+            device=str(target.get("device", "cpu")),
+        )
+        selfcheck.refuse_configuration(self._loaded.config, str(target["model"]))
+        self.device = str(self._loaded.device)
+        self.context_limit = self._loaded.context_limit
+        self._prepack = bool(target.get("prepack", True)) and self._loaded.device.type == "cpu"
+        self._packed_linears = pack_linears(self._loaded.model) if self._prepack else 0
+        rows = self._loaded.model.get_input_embeddings().num_embeddings
+        self._model = PackedModel(
+            self._loaded.model,
+            "target",
+            vocabulary.padding_mask(
+                rows, vocabulary.real_ids(self._loaded.tokenizer), self._loaded.device
+            ),
+        )
+        self._rows = rows
+        self._specs = {arm.name: arm for arm in arms}
+        widest = max((arm.k for arm in arms), default=0) + 1
+        self.self_check = selfcheck.check(self._model, str(target["model"]), widest)
+        self._recorder = TickRecorder(
+            clock_for(self._loaded.device), bool(target.get("spans", True))
+        )
+        self._pool: KVPool | None = None
+        self._contexts: dict[str, BuildContext] = {}
+        self._drafters: dict[str, Any] = {}
+        self._loops: dict[str, DecodeLoop] = {}
+        for arm in arms:
+            self._build(arm)
+
+    def _build(self, arm: ArmSpec) -> None:
+        context = BuildContext(arm.name, self._loaded, self._model, self._rows, self._prepack)
+        factory: Any = catalog.resolve("drafters", arm.drafter)
+        unknown = sorted(set(arm.drafter_options) - set(factory.info.options))
+        if unknown:
+            raise UsageError(
+                f"arm {arm.name}: drafter {arm.drafter} has no option {unknown[0]!r}",
+                catalog.nearest(unknown[0], list(factory.info.options) or ["(none)"]),
+            )
+        drafter = factory.build(dict(arm.drafter_options), context)
+        # Plain decoding draws from the position-keyed stream: its output is the one that
+        # target_match reproduces token for token.
+        rule: Any = catalog.resolve("rules", "target_match" if arm.plain else arm.rule)
+        self._contexts[arm.name] = context
+        self._drafters[arm.name] = drafter
+        self._loops[arm.name] = DecodeLoop(
+            PackedTarget(self._model, self._loaded.device),
+            drafter,
+            rule,
+            arm.k,
+            self._recorder,
+            bool(self._settings.get("evidence", True)),
+        )
+
+    def describe(self) -> dict[str, object]:
+        """Models, hashes, numerics and the self-check, for the manifest."""
+        loaded = self._loaded
+        return {
+            "engine": self.name,
+            "target": _model_facts(loaded),
+            "drafts": {
+                name: [_model_facts(draft) for draft in context.drafts]
+                for name, context in self._contexts.items()
+                if context.drafts
+            },
+            "device": self.device,
+            "attention": "sdpa",
+            "packed_linears": self._packed_linears,
+            "torch_threads": torch.get_num_threads(),
+            "self_check": asdict(self.self_check),
+            "tie_tolerance": self.tie_tolerance,
+        }
+
+    @property
+    def tie_tolerance(self) -> float:
+        """Largest top-2 margin that rounding can flip: twice the measured verify error."""
+        return 2 * max(self.self_check.verify_error, self.self_check.packed_error)
+
+    def render(self, messages: Sequence[Mapping[str, str]]) -> RenderedPrompt:
+        """Chat template and tokenisation, see ``suites.templates.render``."""
+        return render(
+            self._loaded.tokenizer,
+            messages,
+            template=self._settings.get("template"),
+            system_policy=self._settings.get("system_policy", "merge-into-user"),
+        )
+
+    def stops(self, strings: Sequence[str] = ()) -> Stops:
+        """The target's end-of-answer ids and the given strings."""
+        return Stops(self._loaded.eos_ids, tuple(strings))
+
+    def memory(self, arm: str) -> ArmMemory:
+        """Weights and KV bytes of an arm; an early exit has neither of its own."""
+        context = self._contexts[arm]
+        own = [model for model in context.models if model.owner.startswith("draft:")]
+        return ArmMemory(
+            self._loaded.weight_bytes,
+            sum(draft.weight_bytes for draft in context.drafts),
+            _kv_bytes(self._model),
+            sum(_kv_bytes(model) for model in own),
+            peak_bytes(self._loaded.device),
+        )
+
+    def warm_up(self, arm: str, requests: Sequence[Request], concurrency: int) -> None:
+        """Decode once; traces and ticks are dropped."""
+        before = list(self._recorder.drain())
+        for _ in self.run(arm, requests, concurrency):
+            pass
+        self._recorder.drain()
+        self._recorder.restore(before)
+
+    def run(self, arm: str, requests: Sequence[Request], concurrency: int) -> Iterator[Trace]:
+        """Decode all requests with one arm."""
+        empty = [r for r in requests if r.limits.max_new_tokens <= 0]
+        for request in empty:
+            yield self._trace(request, arm, concurrency)
+        going = [r for r in requests if r.limits.max_new_tokens > 0]
+        if not going:
+            return
+        pool = self._pool_for(going, concurrency, self._specs[arm].k)
+        drafter = self._drafters[arm]
+
+        def admit(request: Request) -> DecodedSequence:
+            return self._admit(request, arm, concurrency, pool)
+
+        def release(rows: Sequence[DecodedSequence]) -> None:
+            drafter.release(rows)
+            for row in rows:
+                pool.release(row.slab)
+
+        for row in serve(self._loops[arm], going, concurrency, admit, release):
+            text = full_text(self._loaded.tokenizer, row.trace.output_ids)
+            row.trace.text = text[: row.stops.text_end]
+            yield row.trace
+
+    def _admit(self, request: Request, arm: str, concurrency: int, pool: KVPool) -> DecodedSequence:
+        stops = StopChecker(
+            request.stops,
+            request.limits,
+            len(request.token_ids),
+            IncrementalText(self._loaded.tokenizer) if request.stops.strings else None,
+        )
+        slab = pool.admit(len(request.token_ids) + stops.cap)
+        return DecodedSequence(request, slab, self._trace(request, arm, concurrency), stops)
+
+    def _trace(self, request: Request, arm: str, concurrency: int) -> Trace:
+        return Trace(
+            key=request.key,
+            arm=arm,
+            concurrency=concurrency,
+            unit="",
+            granularity=Granularity.STEP,
+            seed=request.seed,
+            prompt_tokens=len(request.token_ids),
+            prompt_hash=_hash_ids(request.token_ids),
+            start_ns=self._recorder.now(),
+            finish=Finish.LENGTH,
+        )
+
+    def _pool_for(self, requests: Sequence[Request], concurrency: int, k: int) -> KVPool:
+        """A pool with room for the largest request, kept while it fits."""
+        slabs = min(concurrency, len(requests))
+        need = max(len(r.token_ids) + r.limits.max_new_tokens for r in requests) + k + 1
+        capacity = -(-need // _CAPACITY_STEP) * _CAPACITY_STEP
+        pool = self._pool
+        if pool is None or pool.slabs < slabs or pool.capacity < need:
+            # The old pool goes first: both together need not fit.
+            self._pool = None
+            for model in self._models():
+                model.forget()
+            pool = KVPool(slabs, capacity, self._loaded.dtype, self._loaded.device)
+            pool.add_owner(self._model.owner, self._model.geometry())
+            self._model.use(pool)
+            for context in self._contexts.values():
+                context.use(pool)
+            self._pool = pool
+        return pool
+
+    def _models(self) -> list[PackedModel]:
+        return [self._model, *(m for c in self._contexts.values() for m in c.models)]
+
+    def drain_ticks(self) -> list[Tick]:
+        """Ticks since the last call."""
+        return self._recorder.drain()
+
+    def close(self) -> None:
+        """Drop models and caches."""
+        self._pool = None
+        self._loops.clear()
+        self._drafters.clear()
+        self._contexts.clear()
+
+
+def open_engine(target: Mapping[str, Any], arms: Sequence[ArmSpec]) -> NativeEngine:
+    """The catalogue's factory."""
+    return NativeEngine(target, arms)
+
+
+def _kv_bytes(model: PackedModel) -> int:
+    size = next(model.model.parameters()).element_size()
+    return sum(size * g.kv_heads * (g.key_size + g.value_size) for g in model.geometry())
+
+
+def _hash_ids(ids: Sequence[int]) -> str:
+    return hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()
+
+
+def _model_facts(loaded: Any) -> dict[str, object]:
+    return {
+        "name": loaded.location.name,
+        "revision": loaded.location.revision,
+        "source": loaded.location.source,
+        "weight_hash": loaded.weight_hash,
+        "weight_bytes": loaded.weight_bytes,
+        "dtype": str(loaded.dtype).removeprefix("torch."),
+        "context_limit": loaded.context_limit,
+        "vocabulary": loaded.real_vocab_size,
+    }

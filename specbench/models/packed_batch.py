@@ -1,0 +1,95 @@
+"""One ragged forward, described: prefill, plain decode, chain and tree verify are all of this form.
+
+T packed tokens of B segments (one per request); every token sees all valid KV rows of its request
+and, of its own segment, the tokens its tree allows (for a chain: those up to itself).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The new tokens of one request.
+
+    Attributes:
+        slab: where its KV lies.
+        start: valid KV rows before these tokens.
+        count: number of new tokens; they are written to rows ``start`` onwards.
+        visible: bool [count, count], what each token sees of the segment; None = causal chain.
+        depths: int [count] position offsets; None = 0 .. count - 1.
+    """
+
+    slab: int
+    start: int
+    count: int
+    visible: Tensor | None = None
+    depths: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBatch:
+    """Packed inputs of a forward.
+
+    Attributes:
+        segments: in packed order.
+        ids: int64 [T].
+        positions: int64 [T] for rotary embeddings.
+        logit_rows: int64 [M], packed tokens whose logits are wanted.
+        slabs, places: int64 [T], where each token's KV row goes.
+    """
+
+    segments: tuple[Segment, ...]
+    ids: Tensor
+    positions: Tensor
+    logit_rows: Tensor
+    slabs: Tensor
+    places: Tensor
+
+    @property
+    def tokens(self) -> int:
+        """T."""
+        return int(self.ids.shape[0])
+
+
+def pack(segments: Sequence[Segment], ids: Tensor, logits: str) -> PackedBatch:
+    """Build a batch from segments and their packed ids int64 [T].
+
+    Args:
+        segments: one per request, in the order of ``ids``.
+        ids: token ids of all segments, concatenated.
+        logits: ``all`` rows, the ``last`` row of each segment, or ``none``.
+    """
+    counts = np.array([s.count for s in segments])
+    starts = np.array([s.start for s in segments])
+    ends = np.cumsum(counts)
+    offsets = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+    places = torch.from_numpy(np.repeat(starts, counts) + offsets)
+    positions = places
+    if any(s.depths is not None for s in segments):
+        positions = torch.cat(
+            [
+                s.start + (torch.arange(s.count) if s.depths is None else s.depths.cpu())
+                for s in segments
+            ]
+        )
+    wanted = {
+        "all": np.arange(ends[-1]),
+        "last": ends - 1,
+        "none": np.empty(0, dtype=np.int64),
+    }[logits]
+    device = ids.device
+    return PackedBatch(
+        tuple(segments),
+        ids,
+        positions.to(device),
+        torch.from_numpy(wanted).to(device),
+        torch.from_numpy(np.repeat(np.array([s.slab for s in segments]), counts)).to(device),
+        places.to(device),
+    )

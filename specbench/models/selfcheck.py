@@ -1,0 +1,192 @@
+"""Refuse, at load, models whose packed forward would be wrong; tolerance comes from measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specbench.decoding.tree import TokenTree
+from specbench.errors import PrerequisiteError
+from specbench.models.kv_pool import KVPool
+from specbench.models.packed import ATTENTION, PackedModel
+from specbench.models.packed_batch import Segment, pack
+
+SERVER_HINT = (
+    "run it on a serving engine that supports it and attach specbench to the server, "
+    "e.g. `vllm serve {model}`"
+)
+HARMLESS_KEYWORDS = {"dropout", "position_ids", "is_causal", "use_cache"}
+_LENGTH_DEPENDENT_ROPE = {"dynamic", "longrope"}
+_TOLERANCE = {torch.float32: 2e-3, torch.float16: 5e-2, torch.bfloat16: 2e-1}
+"""Largest relative logit difference between packed and separate forwards that passes as rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfCheck:
+    """What the check measured.
+
+    Attributes:
+        packed_error: largest logit difference between one packed call and separate reference
+            forwards (two prompts, then a chain and a tree), in logits.
+        verify_error: largest logit difference between one row and K + 1 rows on the same tokens;
+            greedy ties are judged against twice this.
+        attention_calls: attention calls per layer and forward.
+    """
+
+    packed_error: float
+    verify_error: float
+    attention_calls: int
+
+
+def refuse_configuration(config: Any, name: str) -> None:
+    """Raise PrerequisiteError for models that no packed forward can run."""
+    text = config.get_text_config()
+    kinds = set(getattr(text, "layer_types", None) or ())
+    foreign = sorted(k for k in kinds if k not in ("full_attention", "sliding_attention"))
+    if foreign:
+        raise PrerequisiteError(
+            f"{name}: layers of type {', '.join(foreign)} keep a recurrent state that the native "
+            "engine cannot roll back",
+            SERVER_HINT.format(model=name),
+        )
+    rope = getattr(text, "rope_parameters", None) or {}
+    nested = [rope, *[v for v in rope.values() if isinstance(v, dict)]]
+    for parameters in nested:
+        if parameters.get("rope_type") in _LENGTH_DEPENDENT_ROPE:
+            raise PrerequisiteError(
+                f"{name}: RoPE of type {parameters['rope_type']!r} depends on the longest row of "
+                "the batch, so a request's output would depend on its neighbours",
+                SERVER_HINT.format(model=name),
+            )
+
+
+def check(model: PackedModel, name: str, width: int) -> SelfCheck:
+    """Compare packed forwards with separate ones.
+
+    Args:
+        model: the packed model, its pool not yet in use.
+        name: for messages.
+        width: K + 1, rows of the widest verify.
+
+    Raises:
+        PrerequisiteError: an unknown attention keyword, layers that bypass the attention
+            interface, or logits that differ.
+    """
+    vocabulary = model.model.get_input_embeddings().num_embeddings
+    generator = torch.Generator().manual_seed(0)
+    first = torch.randint(vocabulary, (11,), generator=generator)
+    second = torch.randint(vocabulary, (7,), generator=generator)
+    device = next(model.model.parameters()).device
+    pool = KVPool(2, 64 + width, next(model.model.parameters()).dtype, device)
+    pool.add_owner(model.owner, model.geometry())
+    model.use(pool)
+    reference = _reference(model.model)
+    with _Spy(model) as spy:
+        error = _packed_error(model, reference, first.to(device), second.to(device))
+    spy.judge(name)
+    dtype = next(model.model.parameters()).dtype
+    scale = max(1.0, float(reference(first.to(device)[None]).abs().max()))
+    if not error <= _TOLERANCE[dtype] * scale:
+        raise PrerequisiteError(
+            f"{name}: a packed forward differs from separate ones by {error:.3g} logits",
+            SERVER_HINT.format(model=name),
+        )
+    return SelfCheck(error, _verify_error(model, first.to(device), width), spy.per_layer)
+
+
+def _reference(model: Any) -> Callable[[Tensor], Tensor]:
+    """``ids [1, n] -> logits [n, V]`` through transformers' own attention, same weights."""
+
+    @torch.inference_mode()
+    def run(ids: Tensor) -> Tensor:
+        model.set_attn_implementation("sdpa")
+        try:
+            return model(input_ids=ids, use_cache=False).logits[0]
+        finally:
+            model.set_attn_implementation(ATTENTION)
+
+    return run
+
+
+def _packed_error(
+    model: PackedModel, reference: Callable[[Tensor], Tensor], first: Tensor, second: Tensor
+) -> float:
+    pool = model.pool
+    segments = [Segment(0, 0, len(first)), Segment(1, 0, len(second))]
+    logits, _ = model.forward(pack(segments, torch.cat([first, second]), "all"))
+    expected = torch.cat([reference(first[None]), reference(second[None])])
+    worst = float((logits - expected).abs().max())
+    pool.set_length(model.owner, 0, len(first))
+    pool.set_length(model.owner, 1, len(second))
+    # A tree 0 -> {1, 2}, 2 -> 3 behind the first prompt, a chain behind the second.
+    ids = torch.tensor([[3, 5, 7, 9]], device=first.device)
+    tree = TokenTree(ids, torch.tensor([[-1, 0, 0, 2]], device=first.device), (4,), False)
+    segments = [
+        Segment(0, len(first), 4, tree.ancestors()[0], tree.depths()[0] - 1),
+        Segment(1, len(second), 3),
+    ]
+    chain = torch.tensor([4, 6, 8], device=first.device)
+    logits, _ = model.forward(pack(segments, torch.cat([ids[0], chain]), "all"))
+    paths = [[3], [3, 5], [3, 7], [3, 7, 9]]
+    for row, path in enumerate(paths):
+        tail = torch.tensor(path, device=first.device)
+        alone = reference(torch.cat([first, tail])[None])[-1]
+        worst = max(worst, float((logits[row] - alone).abs().max()))
+    alone = reference(torch.cat([second, chain])[None])[-3:]
+    return max(worst, float((logits[4:] - alone).abs().max()))
+
+
+def _verify_error(model: PackedModel, prompt: Tensor, width: int) -> float:
+    """One row at a time against ``width`` rows at once, on the same tokens."""
+    tokens = prompt.repeat(1 + width // len(prompt))[:width]
+    model.forward(pack([Segment(0, 0, len(prompt))], prompt, "none"))
+    together, _ = model.forward(pack([Segment(0, len(prompt), width)], tokens, "all"))
+    single = [
+        model.forward(pack([Segment(0, len(prompt) + i, 1)], tokens[i : i + 1], "all"))[0]
+        for i in range(width)
+    ]
+    return float((together - torch.cat(single)).abs().max())
+
+
+class _Spy:
+    """Counts attention calls per layer and collects keyword names during a forward."""
+
+    def __init__(self, model: PackedModel) -> None:
+        self._model = model
+        self._calls: dict[int, int] = {}
+        self._unknown: set[str] = set()
+        self.per_layer = 0
+
+    def __enter__(self) -> _Spy:
+        self._model.observer = self._see
+        return self
+
+    def _see(self, layer: int, keywords: dict[str, Any]) -> None:
+        self._calls[layer] = self._calls.get(layer, 0) + 1
+        self._unknown |= {
+            k for k, v in keywords.items() if k not in HARMLESS_KEYWORDS and v is not None
+        }
+
+    def __exit__(self, *_: object) -> None:
+        self._model.observer = None
+
+    def judge(self, name: str) -> None:
+        """Raise PrerequisiteError where attention was bypassed or took unknown arguments."""
+        layers = self._model.model.config.get_text_config().num_hidden_layers
+        counts = set(self._calls.values())
+        if len(self._calls) != layers or len(counts) != 1:
+            raise PrerequisiteError(
+                f"{name}: {len(self._calls)} of {layers} layers go through the attention interface",
+                SERVER_HINT.format(model=name),
+            )
+        if self._unknown:
+            raise PrerequisiteError(
+                f"{name}: its attention takes {', '.join(sorted(self._unknown))}, which the native "
+                "engine does not implement",
+                SERVER_HINT.format(model=name),
+            )
+        self.per_layer = counts.pop() // 2

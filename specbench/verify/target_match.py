@@ -1,0 +1,44 @@
+"""Target match: the target draws its own token at every position; drafts equal to it are kept.
+
+Lossless for any draft, with acceptance sum(target * draft) <= sum(min(target, draft)). With the
+``TARGET`` stream keyed by absolute position, the output equals plain sampling token for token.
+"""
+
+from __future__ import annotations
+
+from specbench.decoding.laws import DraftLaws
+from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, Uniforms
+from specbench.decoding.rows import TargetRows
+from specbench.decoding.sampling import draw
+from specbench.decoding.tree import TokenTree, Trials
+from specbench.verify.chain import accepted_prefix
+from specbench.verify.temperature import TemperedRule
+
+INFO = RuleInfo(
+    name="target_match",
+    source="exact match with the target's own draw; transformers' rule for prompt lookup",
+    lossless=Lossless.PROVEN,
+    needs="processed",
+    laws=("one_hot", "dense"),
+    tree=False,
+    temperature_zero="argmax match",
+)
+
+
+def target_match(
+    tree: TokenTree,
+    trials: Trials,
+    rows: TargetRows,
+    laws: DraftLaws,
+    state: object,
+    uniforms: Uniforms,
+) -> tuple[Acceptance, object]:
+    """Draw the target's token at every position; accept while the draft agrees, then emit it."""
+    processed = rows.processed()[rows.index.flatten()]
+    drawn = draw(processed, uniforms.target.flatten()).view(rows.index.shape)
+    path, count, kind = accepted_prefix(tree, tree.ids == drawn[:, :-1])
+    next_token = drawn.gather(1, count[:, None]).squeeze(1)
+    return Acceptance(path, count, next_token, kind), state
+
+
+RULE = TemperedRule(INFO, target_match)
