@@ -1,0 +1,171 @@
+"""Greedy identity: are two outputs the same, different by a numeric tie, or really different?
+
+At temperature 0 a lossless arm emits plain's tokens. Batch shapes change the last bits of the
+logits, so that two nearly equal logits may swap; that is a tie, not a defect. After the first
+difference the contexts differ and nothing more can be compared (ALGORITHMS 6.6, cases A4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scipy import stats
+
+from specbench.core.quantity import Quantity
+from specbench.core.trace import Trace
+from specbench.stats.proportion import wilson
+
+
+class Kind(StrEnum):
+    """Outcome of one comparison."""
+
+    IDENTICAL = "identical"
+    TIE = "tie"
+    MISMATCH = "mismatch"
+
+
+@dataclass(frozen=True, slots=True)
+class GreedyVerdict:
+    """Outcome of one comparison; ``index`` is the first differing output position from 0.
+
+    ``margin`` is the reference's top-1 minus top-2 logit there, None where it was not recorded.
+    """
+
+    kind: Kind
+    index: int | None = None
+    margin: float | None = None
+
+    def __str__(self) -> str:
+        return str(self.kind) if self.index is None else f"{self.kind}@{self.index}"
+
+
+def compare(
+    reference_ids: Sequence[int],
+    other_ids: Sequence[int],
+    margins: Sequence[float | None],
+    runner_ups: Sequence[int | None],
+    tolerance: float,
+) -> GreedyVerdict:
+    """Compare two greedy outputs up to their first difference.
+
+    Outputs of different length are never cut to the shorter: the position where one ends and the
+    other goes on is a difference like any other.
+
+    Args:
+        reference_ids, other_ids: the two outputs; the reference is usually plain.
+        margins, runner_ups: top-2 logit margin and second choice per position of the reference.
+        tolerance: largest margin that counts as a tie, in logits.
+    """
+    longest = max(len(reference_ids), len(other_ids))
+    for index in range(longest):
+        wanted = reference_ids[index] if index < len(reference_ids) else None
+        emitted = other_ids[index] if index < len(other_ids) else None
+        if wanted == emitted:
+            continue
+        margin = margins[index] if index < len(margins) else None
+        second = runner_ups[index] if index < len(runner_ups) else None
+        tie = (
+            margin is not None and margin <= tolerance and emitted is not None and emitted == second
+        )
+        return GreedyVerdict(Kind.TIE if tie else Kind.MISMATCH, index, margin)
+    return GreedyVerdict(Kind.IDENTICAL)
+
+
+def compare_traces(reference: Trace, other: Trace, tolerance: float) -> GreedyVerdict:
+    """``compare`` on two records, with the evidence of the reference spread over its positions."""
+    size = len(reference.output_ids)
+    margins: list[float | None] = [None] * size
+    seconds: list[int | None] = [None] * size
+    evidence = reference.evidence
+    rows = zip(evidence.position, evidence.margin, evidence.runner_up, strict=True)
+    for position, margin, second in rows:
+        margins[position], seconds[position] = margin, second
+    return compare(reference.output_ids, other.output_ids, margins, seconds, tolerance)
+
+
+@dataclass(frozen=True, slots=True)
+class GreedySummary:
+    """Outcomes of a table cell: ``differing`` names each item that is not identical."""
+
+    identical: int
+    differing: tuple[tuple[str, GreedyVerdict], ...]
+
+    def named(self, kind: Kind) -> tuple[tuple[str, GreedyVerdict], ...]:
+        """Items of one kind, with their verdicts."""
+        return tuple(entry for entry in self.differing if entry[1].kind is kind)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing but ties differs; ties alone never fail a gate."""
+        return not self.named(Kind.MISMATCH)
+
+    def __str__(self) -> str:
+        parts = [f"{self.identical} identical"]
+        for kind in (Kind.TIE, Kind.MISMATCH):
+            found = self.named(kind)
+            places = "; ".join(
+                f"{item}, index {verdict.index}, "
+                + ("margin unknown" if verdict.margin is None else f"margin {verdict.margin:.2g}")
+                for item, verdict in found
+            )
+            parts.append(f"{len(found)} {kind}" + (f" ({places})" if places else ""))
+        return ", ".join(parts)
+
+
+def summarise(verdicts: Mapping[str, GreedyVerdict]) -> GreedySummary:
+    """Collect the verdicts of a cell, one per item."""
+    differing = tuple(
+        (item, verdict) for item, verdict in verdicts.items() if verdict.kind is not Kind.IDENTICAL
+    )
+    return GreedySummary(len(verdicts) - len(differing), differing)
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """Whether an arm agrees with the reference as often as the reference with itself.
+
+    ``fails_at`` is the detection limit: the largest number of agreements that would have failed;
+    None where no outcome could fail at this n, which makes ``within`` say nothing.
+    """
+
+    within: bool
+    p_value: float
+    arm: Quantity
+    reference: Quantity
+    fails_at: int | None
+
+    def __str__(self) -> str:
+        if self.fails_at is None:
+            return "undecided: too few items for any outcome to fail"
+        return "within noise floor" if self.within else "below noise floor"
+
+
+def noise_floor(
+    arm_agree: int, arm_n: int, reference_agree: int, reference_n: int, *, alpha: float = 0.05
+) -> NoiseFloor:
+    """One-sided Fisher exact test of "the arm agrees with the reference less often than a repeat".
+
+    Args:
+        arm_agree, arm_n: items on which arm and reference gave identical outputs, and all items.
+        reference_agree, reference_n: the same for two runs of the reference.
+        alpha: the arm is below the floor where p <= alpha.
+    """
+
+    def p_value(agree: int) -> float:
+        table = [
+            [agree, arm_n - agree],
+            [reference_agree, reference_n - reference_agree],
+        ]
+        return float(stats.fisher_exact(table, alternative="less").pvalue)
+
+    p = p_value(arm_agree)
+    failing = [agree for agree in range(arm_n + 1) if p_value(agree) <= alpha]
+    return NoiseFloor(
+        within=p > alpha,
+        p_value=p,
+        arm=wilson(arm_agree, arm_n),
+        reference=wilson(reference_agree, reference_n),
+        fails_at=max(failing, default=None),
+    )

@@ -1,0 +1,209 @@
+"""Acceptance: how many tokens a decode step yields, from the step records (METRICS, "Ours").
+
+All values are pooled (sum over sum) unless the name says macro; intervals resample whole prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+from specbench.core.quantity import Quantity, nothing, unavailable
+from specbench.core.trace import Granularity, Trace
+from specbench.metrics.timeline import finished, output_tokens
+from specbench.metrics.units import item_sums
+from specbench.stats.bootstrap import total_ratio
+
+Count = Callable[[Trace], float]
+LENGTH = "tokens/step"
+NOTHING_DRAFTED = "nothing was drafted"
+
+
+def accept_length(traces: Sequence[Trace], *, seed: int) -> Quantity:
+    """Committed tokens per decode step, pooled; recovered or bonus token included."""
+    return pooled(traces, _committed, _steps, LENGTH, seed)
+
+
+def accept_length_drafted(traces: Sequence[Trace], *, seed: int) -> Quantity:
+    """``accept_length`` over steps that verified a draft."""
+    return pooled(
+        traces,
+        lambda trace: sum(
+            committed
+            for committed, verified in zip(trace.steps.committed, trace.steps.verified, strict=True)
+            if verified > 0
+        ),
+        _drafted_steps,
+        LENGTH,
+        seed,
+        NOTHING_DRAFTED,
+    )
+
+
+def draft_coverage(traces: Sequence[Trace], *, seed: int) -> Quantity:
+    """Share of decode steps that verified a draft."""
+    return pooled(traces, _drafted_steps, _steps, "1", seed)
+
+
+def accept_length_uncut(traces: Sequence[Trace], *, seed: int) -> Quantity:
+    """``accept_length`` without each request's last step, which a stop may have cut."""
+    return pooled(
+        traces,
+        lambda trace: sum(trace.steps.committed[:-1]),
+        lambda trace: max(len(trace.steps) - 1, 0),
+        LENGTH,
+        seed,
+        "no request has two decode steps",
+    )
+
+
+def accept_length_macro(traces: Sequence[Trace], *, seed: int) -> Quantity:
+    """Mean over requests of the per-request accept length."""
+    return pooled(
+        traces,
+        lambda trace: _committed(trace) / len(trace.steps) if len(trace.steps) else 0.0,
+        lambda trace: 1 if len(trace.steps) else 0,
+        LENGTH,
+        seed,
+    )
+
+
+def accepted_mean(traces: Sequence[Trace], *, seed: int) -> Quantity:
+    """Accepted draft tokens per decode step; no recovered or bonus token."""
+    return pooled(traces, _accepted, _steps, LENGTH, seed)
+
+
+def accept_rate(traces: Sequence[Trace], *, seed: int) -> Quantity:
+    """Accepted per judged draft token; nothing to measure where nothing was drafted."""
+    return pooled(traces, _accepted, _judged, "1", seed, NOTHING_DRAFTED)
+
+
+def waste(traces: Sequence[Trace], *, seed: int) -> Quantity:
+    """Share of verified draft tokens that were not accepted."""
+    return pooled(
+        traces,
+        lambda trace: _verified(trace) - _accepted(trace),
+        _verified,
+        "1",
+        seed,
+        NOTHING_DRAFTED,
+    )
+
+
+def drafted_per_token(traces: Sequence[Trace], *, seed: int) -> Quantity:
+    """Verified draft tokens per committed token: how shy the drafter is (case C4)."""
+    return pooled(traces, _verified, _committed, "1", seed)
+
+
+def accept_pos(traces: Sequence[Trace]) -> dict[str, Quantity]:
+    """Counts and rates per draft position, keys ``judged_1``, ``reached_1``, ``rate_1`` ...
+
+    judged_k: steps with judged >= k. reached_k: those that accepted >= k-1. accepted_k: those
+    that accepted >= k. rate_k = accepted_k / judged_k is unconditional, conditional_k =
+    accepted_k / reached_k. With full, uncut drafts the sum of rate_k is accept_length - 1.
+    """
+    missing = absent(traces, "1")
+    if missing is not None:
+        return {"rate_1": missing}
+    rows = [
+        row
+        for trace in finished(traces)
+        for row in zip(trace.steps.judged, trace.steps.accepted, strict=True)
+    ]
+    deepest = max(judged for judged, _ in rows)
+    if deepest == 0:
+        return {"rate_1": nothing(NOTHING_DRAFTED, "1")}
+    table: dict[str, Quantity] = {}
+    for k in range(1, deepest + 1):
+        judged = sum(row[0] >= k for row in rows)
+        reached = sum(row[0] >= k and row[1] >= k - 1 for row in rows)
+        accepted = sum(row[1] >= k for row in rows)
+        table[f"judged_{k}"] = Quantity(float(judged), "steps", n=len(rows))
+        table[f"reached_{k}"] = Quantity(float(reached), "steps", n=len(rows))
+        table[f"accepted_{k}"] = Quantity(float(accepted), "steps", n=len(rows))
+        table[f"rate_{k}"] = Quantity(accepted / judged, "1", n=judged)
+        table[f"conditional_{k}"] = (
+            Quantity(accepted / reached, "1", n=reached)
+            if reached
+            else nothing(f"position {k} was never reached", "1")
+        )
+    return table
+
+
+def k_effective(traces: Sequence[Trace]) -> Quantity:
+    """Largest number of draft tokens verified in one step, whatever was configured."""
+    missing = absent(traces, "tokens")
+    if missing is not None:
+        return missing
+    kept = finished(traces)
+    largest = max(chain.from_iterable(trace.steps.verified for trace in kept))
+    if largest == 0:
+        return nothing(NOTHING_DRAFTED, "tokens")
+    return Quantity(float(largest), "tokens", n=len(kept))
+
+
+def tokens_outside_steps(traces: Sequence[Trace]) -> Quantity:
+    """Output tokens that no decode step committed: one per request, from its prefill."""
+    kept = finished(traces)
+    if not kept:
+        return nothing("no finished request", "tokens")
+    if any(trace.granularity is not Granularity.STEP for trace in kept):
+        return absent(traces, "tokens") or nothing("no decode steps", "tokens")
+    outside = sum(output_tokens(trace) - _committed(trace) for trace in kept)
+    return Quantity(float(outside), "tokens", n=len(kept))
+
+
+def absent(traces: Sequence[Trace], unit: str) -> Quantity | None:
+    """Why these traces hold no decode steps, or None where they do."""
+    kept = finished(traces)
+    if not kept:
+        return nothing("no finished request", unit)
+    coarse = {str(t.granularity) for t in kept if t.granularity is not Granularity.STEP}
+    if coarse:
+        seen = " and ".join(sorted(coarse))
+        return unavailable(f"counters not exposed: the engine shows only each {seen}", unit)
+    if not any(len(trace.steps) for trace in kept):
+        return nothing("no decode steps", unit)
+    return None
+
+
+def pooled(
+    traces: Sequence[Trace],
+    top: Count,
+    bottom: Count,
+    unit: str,
+    seed: int,
+    empty: str = "no decode steps",
+) -> Quantity:
+    """sum(top) / sum(bottom) over the finished requests; the interval resamples prompts."""
+    missing = absent(traces, unit)
+    if missing is not None:
+        return missing
+    kept = finished(traces)
+    return total_ratio(
+        item_sums(kept, top), item_sums(kept, bottom), seed=seed, unit=unit, empty=empty
+    )
+
+
+def _steps(trace: Trace) -> float:
+    return len(trace.steps)
+
+
+def _committed(trace: Trace) -> float:
+    return sum(trace.steps.committed)
+
+
+def _accepted(trace: Trace) -> float:
+    return sum(trace.steps.accepted)
+
+
+def _judged(trace: Trace) -> float:
+    return sum(trace.steps.judged)
+
+
+def _verified(trace: Trace) -> float:
+    return sum(trace.steps.verified)
+
+
+def _drafted_steps(trace: Trace) -> float:
+    return sum(verified > 0 for verified in trace.steps.verified)

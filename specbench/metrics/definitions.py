@@ -1,0 +1,142 @@
+"""What every metric means: the text in table headers and in docs/metrics.md.
+
+A definition changes only together with its version, so that a number from an older file is never
+printed under a newer meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """Meaning, unit and definition version of one metric."""
+
+    name: str
+    text: str
+    unit: str
+    version: int = 1
+
+
+_TABLE = (
+    Definition(
+        "accept_length",
+        "sum of committed / sum of steps, pooled over all decode steps; recovered or bonus token "
+        "included, prefill token and cut tokens excluded; plain decoding = 1",
+        "tokens/step",
+    ),
+    Definition(
+        "accept_length_drafted",
+        "accept_length over steps with verified > 0 (nearest to vLLM's counters)",
+        "tokens/step",
+    ),
+    Definition("draft_coverage", "share of decode steps with verified > 0", "1"),
+    Definition(
+        "accept_length_uncut", "accept_length without each request's last step", "tokens/step"
+    ),
+    Definition(
+        "accept_length_macro", "mean over requests of the per-request accept_length", "tokens/step"
+    ),
+    Definition(
+        "accepted_mean",
+        "sum of accepted / sum of steps: drafted tokens only, no bonus token",
+        "tokens/step",
+    ),
+    Definition(
+        "accept_rate", "sum of accepted / sum of judged; none where nothing was drafted", "1"
+    ),
+    Definition("waste", "1 - sum of accepted / sum of verified", "1"),
+    Definition(
+        "drafted_per_token", "sum of verified / sum of committed: how much was drafted at all", "1"
+    ),
+    Definition(
+        "accept_pos",
+        "per draft position k: judged_k = steps with judged >= k, reached_k = those that accepted "
+        ">= k-1, accepted_k = those that accepted >= k; rate_k = accepted_k / judged_k, "
+        "conditional_k = accepted_k / reached_k",
+        "steps, 1",
+    ),
+    Definition(
+        "alpha",
+        "mean over visited draft positions of sum min(target, draft): expected acceptance under "
+        "the rejection rule",
+        "1",
+    ),
+    Definition(
+        "alpha_iid",
+        "root of (1 - a^(K+1)) / (1 - a) = 1 + accepted_mean, K = k_effective",
+        "1",
+    ),
+    Definition("k_effective", "largest number of tokens verified in one step", "tokens"),
+    Definition(
+        "tokens_outside_steps",
+        "output tokens that no decode step committed (the prefill's token of each request)",
+        "tokens",
+    ),
+    Definition("ttft", "first token of any kind - request start", "ms"),
+    Definition("first_request", "ttft of the request that started first", "ms"),
+    Definition("ttft_overhead", "ttft of the arm - ttft of plain, paired by request", "ms"),
+    Definition("itl_chunk", "gap between two consecutive arrivals", "ms"),
+    Definition(
+        "itl", "gap / tokens in the later arrival, weighted by tokens: per-token latency", "ms"
+    ),
+    Definition("tpot", "(t_last - t_first) / (N - tokens of the first arrival)", "ms"),
+    Definition("latency_e2e", "last token - request start", "ms"),
+    Definition("decode_time", "last token - first token, per request", "ms"),
+    Definition(
+        "tokens_per_s_user",
+        "sum of (N - tokens of the first arrival) / sum of decode time: decode speed of a request",
+        "1/s",
+    ),
+    Definition("tokens_per_s_e2e", "sum of N / sum of (last token - request start)", "1/s"),
+    Definition(
+        "tokens_per_s_device",
+        "sum of N / time in which at least one request of the arm was in flight (the makespan)",
+        "1/s",
+    ),
+    Definition(
+        "tokens_per_s_peak",
+        "most tokens that arrived within one second of that time (a last, partial second counts "
+        "as a second)",
+        "1/s",
+    ),
+    Definition(
+        "speedup",
+        "decode time per committed token, plain / arm, paired on the same requests, from totals; "
+        "at concurrency > 1 the makespan of each block per output token",
+        "x",
+    ),
+    Definition(
+        "speedup_e2e", "the same with prefill: (last token - request start) per output token", "x"
+    ),
+    Definition(
+        "phases",
+        "time per phase: union of its spans over all ticks; unattributed = ticks less the union "
+        "of all spans",
+        "ms",
+    ),
+    Definition("span_coverage", "union of all spans / duration of all ticks", "1"),
+    Definition(
+        "host_share",
+        "share of decode tick time outside the model forwards (spans draft, verify, prefill)",
+        "1",
+    ),
+    Definition(
+        "memory",
+        "bytes held: weights of target and draft, KV cache per token of each, peak",
+        "bytes",
+    ),
+    Definition(
+        "degenerate_share",
+        "share of plain outputs with more than 20 % of their tokens in an 8-gram that occurred "
+        "earlier in the same output",
+        "1",
+    ),
+    Definition(
+        "requests", "requests of the arm: ok, failed, skipped, paired with plain", "requests"
+    ),
+)
+
+DEFINITIONS = {definition.name: definition for definition in _TABLE}
+"""Every metric that ``measure_cell`` returns, in table order."""

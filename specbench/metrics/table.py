@@ -1,0 +1,175 @@
+"""All metrics of one cell of the results table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from specbench.core.arm import PLAIN, ArmMemory
+from specbench.core.quantity import Quantity, nothing
+from specbench.core.trace import Finish, Tick, Trace
+from specbench.metrics import acceptance, alpha, latency, phases, speedup, throughput
+from specbench.metrics.degenerate import degenerate_share, sound_keys
+from specbench.metrics.identities import require_valid
+from specbench.metrics.memory import memory as memory_rows
+from specbench.metrics.units import Pair, only, pairs
+
+Row = dict[str, Quantity]
+
+VALUE = "value"
+SOUND = "nondegenerate"
+"""Stat of a figure without the requests on which plain's output is degenerate."""
+
+_POOLED = {
+    "accept_length": acceptance.accept_length,
+    "accept_length_drafted": acceptance.accept_length_drafted,
+    "draft_coverage": acceptance.draft_coverage,
+    "accept_length_uncut": acceptance.accept_length_uncut,
+    "accept_length_macro": acceptance.accept_length_macro,
+    "accepted_mean": acceptance.accepted_mean,
+    "accept_rate": acceptance.accept_rate,
+    "waste": acceptance.waste,
+    "drafted_per_token": acceptance.drafted_per_token,
+    "alpha": alpha.alpha,
+    "alpha_iid": alpha.alpha_iid,
+    "tokens_per_s_user": throughput.tokens_per_s_user,
+    "tokens_per_s_e2e": throughput.tokens_per_s_e2e,
+}
+_PLAIN_ITSELF = "plain is the reference of every speed-up"
+_NO_PLAIN = "this run has no plain arm"
+
+
+def measure_cell(
+    traces_of_arm: Sequence[Trace],
+    traces_of_plain: Sequence[Trace],
+    ticks: Sequence[Tick],
+    memory: ArmMemory | None,
+    *,
+    seed: int,
+) -> dict[str, Row]:
+    """Metric -> stat -> quantity for one suite x temperature x concurrency x arm.
+
+    Metric names are the keys of ``definitions.DEFINITIONS``. Stats are ``value`` for a single
+    number; ``mean``, ``p50``, ``p90``, ``p99`` for latencies; ``nondegenerate`` beside ``value``
+    for accept_length, accept_rate and speedups; ``detectable`` for the smallest relative speed
+    difference the run could show; names of positions, phases and memory fields elsewhere. For a
+    category or another slice, pass the traces of the slice.
+
+    Args:
+        traces_of_arm: every trace of the arm in this cell, failed ones included.
+        traces_of_plain: every trace of plain in the same cell; empty where there is none; may be
+            the same records where the arm is plain.
+        ticks: the arm's ticks in this cell; empty for engines that cannot see them.
+        memory: what the arm holds; None where the engine cannot tell.
+        seed: seed of all resampling; the same seed gives the same intervals.
+
+    Raises:
+        UsageError: a trace breaks an identity (``identities``); the message names the item.
+    """
+    require_valid(traces_of_arm, ticks)
+    require_valid(traces_of_plain)
+    joined = pairs(traces_of_arm, traces_of_plain)
+    table = {name: {VALUE: metric(traces_of_arm, seed=seed)} for name, metric in _POOLED.items()}
+    table |= _singles(traces_of_arm, traces_of_plain, ticks)
+    table["accept_pos"] = acceptance.accept_pos(traces_of_arm)
+    table["phases"] = phases.phases(ticks)
+    table["memory"] = memory_rows(memory)
+    table["requests"] = _requests(traces_of_arm, joined)
+    table |= _latencies(traces_of_arm, seed)
+    table |= _against_plain(traces_of_arm, traces_of_plain, joined, seed)
+    _add_sound(table, traces_of_arm, traces_of_plain, joined, seed)
+    return table
+
+
+def _singles(arm: Sequence[Trace], plain: Sequence[Trace], ticks: Sequence[Tick]) -> dict[str, Row]:
+    found = {
+        "k_effective": acceptance.k_effective(arm),
+        "tokens_outside_steps": acceptance.tokens_outside_steps(arm),
+        "first_request": latency.first_request(arm),
+        "tokens_per_s_device": throughput.tokens_per_s_device(arm),
+        "tokens_per_s_peak": throughput.tokens_per_s_peak(arm),
+        "span_coverage": phases.span_coverage(ticks),
+        "host_share": phases.host_share(ticks),
+        "degenerate_share": degenerate_share(plain),
+    }
+    return {name: {VALUE: quantity} for name, quantity in found.items()}
+
+
+def _add_sound(
+    table: dict[str, Row],
+    arm: Sequence[Trace],
+    plain: Sequence[Trace],
+    joined: Sequence[Pair],
+    seed: int,
+) -> None:
+    """Put ``nondegenerate`` beside ``value``: the same figure on the requests that do not loop."""
+    keys = sound_keys(plain)
+    traces, kept = only(arm, keys), [pair for pair in joined if pair.arm.key in keys]
+    figures: dict[str, Callable[[], Quantity]] = {
+        "accept_length": lambda: acceptance.accept_length(traces, seed=seed),
+        "accept_rate": lambda: acceptance.accept_rate(traces, seed=seed),
+        "speedup": lambda: speedup.speedup(kept, seed=seed),
+        "speedup_e2e": lambda: speedup.speedup_e2e(kept, seed=seed),
+    }
+    share = table["degenerate_share"][VALUE]
+    for name, figure in figures.items():
+        whole = table[name][VALUE]
+        if not whole.known:
+            table[name][SOUND] = whole
+        elif not share.known:
+            table[name][SOUND] = replace(share, unit=whole.unit)
+        else:
+            table[name][SOUND] = figure()
+
+
+def _latencies(traces: Sequence[Trace], seed: int) -> dict[str, Row]:
+    table = {
+        name: latency.per_request(traces, metric, seed=seed)
+        for name, metric in {
+            "ttft": latency.ttft,
+            "tpot": latency.tpot,
+            "latency_e2e": latency.latency_e2e,
+            "decode_time": latency.decode_time,
+        }.items()
+    }
+    table["itl"] = latency.per_gap(traces, per_token=True, seed=seed)
+    table["itl_chunk"] = latency.per_gap(traces, per_token=False, seed=seed)
+    return table
+
+
+def _against_plain(
+    arm: Sequence[Trace],
+    plain: Sequence[Trace],
+    joined: Sequence[Pair],
+    seed: int,
+) -> dict[str, Row]:
+    """Paired metrics, or why plain cannot be the other half of the pair."""
+    itself = any(trace.arm == PLAIN for trace in arm)
+    if itself or not plain:
+        reason = _PLAIN_ITSELF if itself else _NO_PLAIN
+        ratio, share = nothing(reason, "x"), nothing(reason, "1")
+        return {
+            "speedup": {VALUE: ratio, "detectable": share},
+            "speedup_e2e": {VALUE: ratio},
+            "ttft_overhead": dict.fromkeys(["mean", *latency.QUANTILES], nothing(reason, "ms")),
+        }
+    return {
+        "speedup": {
+            VALUE: speedup.speedup(joined, seed=seed),
+            "detectable": speedup.detectable(joined, seed=seed),
+        },
+        "speedup_e2e": {VALUE: speedup.speedup_e2e(joined, seed=seed)},
+        "ttft_overhead": latency.ttft_overhead(joined, seed=seed),
+    }
+
+
+def _requests(traces: Sequence[Trace], joined: Sequence[Pair]) -> Row:
+    ok = sum(trace.ok for trace in traces)
+    skipped = sum(trace.finish is Finish.SKIPPED for trace in traces)
+    counts = {
+        "ok": ok,
+        "failed": len(traces) - ok - skipped,
+        "skipped": skipped,
+        "paired": len(joined),
+    }
+    return {name: Quantity(float(count), "requests") for name, count in counts.items()}

@@ -1,0 +1,148 @@
+"""Intervals for ratios of totals: the paired bootstrap over independent units.
+
+A unit (a prompt with its turns and repeats, a block of prompts, a server start) is resampled as a
+whole, because the steps and tokens inside it are correlated. BCa: Efron 1987; Efron and Tibshirani
+1993, chapter 14.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from specbench.core.quantity import Quantity, nothing
+
+LEVEL = 0.95
+RESAMPLES = 4999
+FEWEST_UNITS = 3
+"""With fewer units a bootstrap has nothing to resample and no interval is formed."""
+
+Array = NDArray[np.float64]
+Statistic = Callable[..., Any]
+
+
+def total_ratio(
+    numerator: ArrayLike,
+    denominator: ArrayLike,
+    *,
+    seed: int,
+    unit: str,
+    level: float = LEVEL,
+    method: str = "BCa",
+    empty: str = "the denominator is zero",
+) -> Quantity:
+    """Ratio of totals, sum(numerator) / sum(denominator), with a bootstrap interval over units.
+
+    Args:
+        numerator, denominator: one entry per unit; units with a zero denominator hold no
+            observation and are left out.
+        seed: seed of the resampling.
+        unit: unit of the result.
+        level: coverage of the interval.
+        method: "BCa" or "percentile".
+        empty: reason given where no unit holds an observation.
+    """
+    top, bottom = _columns(numerator, denominator)
+    held = bottom != 0.0
+    if not held.any():
+        return nothing(empty, unit)
+    return _interval((top[held], bottom[held]), _total_ratio, seed, unit, level, method)
+
+
+def ratio_interval(
+    numerator_a: ArrayLike,
+    denominator_a: ArrayLike,
+    numerator_b: ArrayLike,
+    denominator_b: ArrayLike,
+    *,
+    seed: int,
+    level: float = LEVEL,
+    method: str = "BCa",
+    unit: str = "x",
+) -> Quantity:
+    """(sum num_a / sum den_a) / (sum num_b / sum den_b), arms a and b paired by unit.
+
+    All four arrays have one entry per unit, in the same order; a resample draws whole units, so
+    that what is common to both arms of a unit cancels. Never a mean of per-unit ratios.
+
+    Args:
+        numerator_a, denominator_a: totals of arm a, e.g. decode time and tokens.
+        numerator_b, denominator_b: totals of arm b.
+        seed: seed of the resampling.
+        level: coverage of the interval.
+        method: "BCa" (falls back to the percentile interval where undefined) or "percentile".
+        unit: unit of the result.
+    """
+    columns = _columns(numerator_a, denominator_a, numerator_b, denominator_b)
+    if len(columns[0]) == 0:
+        return nothing("no paired unit", unit)
+    if any(column.sum() == 0.0 for column in columns[1:]):
+        return nothing("a total of the ratio is zero", unit)
+    return _interval(columns, ratio_of_ratios, seed, unit, level, method)
+
+
+def ratio_of_ratios(num_a: Array, den_a: Array, num_b: Array, den_b: Array, axis: int = -1) -> Any:
+    """The statistic of ``ratio_interval`` along ``axis``."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _total_ratio(num_a, den_a, axis) / _total_ratio(num_b, den_b, axis)
+
+
+def _total_ratio(num: Array, den: Array, axis: int = -1) -> Any:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return num.sum(axis=axis) / den.sum(axis=axis)
+
+
+def _columns(*arrays: ArrayLike) -> tuple[Array, ...]:
+    columns = tuple(np.asarray(array, dtype=np.float64) for array in arrays)
+    if any(column.shape != columns[0].shape or column.ndim != 1 for column in columns):
+        shapes = [column.shape for column in columns]
+        raise ValueError(f"one entry per unit is needed in every array, got shapes {shapes}")
+    return columns
+
+
+def _interval(
+    columns: tuple[Array, ...],
+    statistic: Statistic,
+    seed: int,
+    unit: str,
+    level: float,
+    method: str,
+) -> Quantity:
+    value, units = float(statistic(*columns)), len(columns[0])
+    if units < FEWEST_UNITS:
+        why = f"no interval: {units} independent units, {FEWEST_UNITS} are needed"
+        return Quantity(value, unit, n=units, method=why)
+    tries = ("BCa", "percentile") if method == "BCa" else (method,)
+    for attempt in tries:
+        low, high = _bounds(columns, statistic, seed, level, attempt)
+        if np.isfinite(low) and np.isfinite(high):
+            name = f"bootstrap-{attempt} over {units} units"
+            if attempt != method:
+                name += f" ({method} undefined)"
+            return Quantity(value, unit, low, high, level, units, name)
+    return Quantity(value, unit, n=units, method="no interval: resamples without observations")
+
+
+def _bounds(
+    columns: tuple[Array, ...], statistic: Statistic, seed: int, level: float, method: str
+) -> tuple[float, float]:
+    with warnings.catch_warnings():
+        # Degenerate data are not an error: NaN bounds come back and the caller falls back.
+        warnings.simplefilter("ignore")
+        found = stats.bootstrap(
+            columns,
+            statistic,
+            paired=True,
+            vectorized=True,
+            n_resamples=RESAMPLES,
+            batch=max(1, 4_000_000 // len(columns[0])),
+            confidence_level=level,
+            method=method,
+            random_state=np.random.default_rng(seed),
+        ).confidence_interval
+    return float(found.low), float(found.high)

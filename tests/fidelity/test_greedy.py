@@ -1,0 +1,82 @@
+"""Case A4: ties, defects and the noise floor."""
+
+import pytest
+
+from specbench.fidelity.greedy import (
+    GreedyVerdict,
+    Kind,
+    compare,
+    compare_traces,
+    noise_floor,
+    summarise,
+)
+from tests.metrics.traces import trace
+
+REFERENCE = list(range(10))
+OTHER = [*range(7), 70, 71, 72]
+
+
+def judge(other, margin=9.0, second=70, reference=REFERENCE):
+    return compare(reference, other, [margin] * 10, [second] * 10, 1e-2)
+
+
+def test_the_three_pairs():
+    assert str(judge(REFERENCE)) == "identical"
+    assert str(judge(OTHER, 12.5 - 12.4999)) == "tie@7"
+    found = judge(OTHER, 12.5 - 9.0)
+    assert (str(found), found.margin) == ("mismatch@7", 3.5)
+
+
+def test_a_small_margin_is_a_tie_only_for_the_runner_up():
+    assert judge(OTHER, 1e-4, second=5) == GreedyVerdict(Kind.MISMATCH, 7, 1e-4)
+    assert judge(OTHER, 1e-2).kind is Kind.TIE
+    assert judge(OTHER, None) == GreedyVerdict(Kind.MISMATCH, 7, None)
+
+
+@pytest.mark.parametrize(
+    ("reference", "other", "index"),
+    [(REFERENCE, REFERENCE[:8], 8), (REFERENCE[:8], REFERENCE, 8), ([], [1], 0)],
+)
+def test_lengths_are_never_cut_to_the_shorter(reference, other, index):
+    found = compare(reference, other, [0.0] * len(reference), [None] * len(reference), 1.0)
+    assert str(found) == f"mismatch@{index}"
+    assert compare([], [], [], [], 1.0).kind is Kind.IDENTICAL
+
+
+def test_evidence_of_the_reference_is_placed_by_position():
+    reference = trace("a", arm="plain", verified=[0] * 9, accepted=[0] * 9, overlap=[0.5] * 9)
+    reference.evidence.margin = [1e-4] * 9
+    reference.evidence.runner_up = [70] * 9
+    other = trace("a", verified=[0] * 9, accepted=[0] * 9, ids=OTHER)
+    assert str(compare_traces(reference, other, 1e-2)) == "tie@7"
+    first = trace("a", verified=[0] * 9, accepted=[0] * 9, ids=[70, *range(1, 10)])
+    assert compare_traces(reference, first, 1e-2) == GreedyVerdict(Kind.MISMATCH, 0, None)
+
+
+def test_a_cell_names_what_differs():
+    same = {f"i{n}": judge(REFERENCE) for n in range(24)}
+    cell = summarise(same | {"t": judge(OTHER, 1e-4)})
+    assert str(cell) == "24 identical, 1 tie (t, index 7, margin 0.0001), 0 mismatch"
+    assert cell.passed
+    worse = summarise(same | {"m": judge(OTHER, None)})
+    assert str(worse) == "24 identical, 0 tie, 1 mismatch (m, index 7, margin unknown)"
+    assert not worse.passed
+
+
+def test_noise_floor_of_a_reference_against_itself():
+    near = noise_floor(85, 100, 86, 100)
+    assert near.within
+    assert str(near) == "within noise floor"
+    far = noise_floor(60, 100, 86, 100)
+    assert not far.within
+    assert str(far) == "below noise floor"
+    assert far.p_value < 1e-3
+    assert 60 < near.fails_at < 85
+    assert not noise_floor(near.fails_at, 100, 86, 100).within
+    assert noise_floor(near.fails_at + 1, 100, 86, 100).within
+
+
+def test_a_floor_that_nothing_can_miss_says_so():
+    found = noise_floor(0, 2, 2, 2)
+    assert found.fails_at is None
+    assert "undecided" in str(found)

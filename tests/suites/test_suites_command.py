@@ -1,0 +1,56 @@
+"""`specbench suites check` and `stats`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from specbench.cli.suites import suites
+from specbench.errors import UsageError
+from tests.suites.conftest import row
+
+
+@pytest.fixture
+def run():
+    return lambda *arguments: CliRunner().invoke(suites, [str(a) for a in arguments])
+
+
+def test_check_passes(run, folder):
+    done = run("check", folder([row("a", turns=["U1"]), row("b", turns=["U2"])]), "--json")
+    assert done.exit_code == 0
+    (found,) = json.loads(done.stdout)
+    assert (found["status"], found["prompts"], found["requests"]) == ("ok", 2, 2)
+
+
+def test_check_lists_every_bad_row_and_fails(run, folder):
+    path = folder([row("a"), row("B"), row("C")])
+    done = run("check", path, "--format", "csv")
+    assert isinstance(done.exception, UsageError)
+    assert "1 of 1 suites failed" in done.exception.message
+    assert "line 2: id: 'B'" in done.stdout
+    assert "line 3: id: 'C'" in done.stdout
+
+
+def test_check_warns_on_stderr(run, folder):
+    done = run("check", folder([row("a"), row("b"), row("c", "y", ["V"])]))
+    assert done.exit_code == 0
+    assert "b: duplicate of a" in done.stderr
+    assert "duplicate" not in done.stdout
+
+
+@pytest.mark.parametrize("form", ["console", "md", "csv", "json"])
+def test_stats(run, folder, form):
+    done = run("stats", folder([row("a", turns=["one two"]), row("b", "y")]), "--format", form)
+    assert done.exit_code == 0
+    assert "distinct words" in done.stdout
+
+
+def test_stats_are_rows(run, folder):
+    done = run("stats", folder([row("a", turns=["one two"]), row("b", "y")]), "--json")
+    rows = {(r["statistic"], r["group"]): r["value"] for r in json.loads(done.stdout)}
+    assert rows["prompts", ""] == 2
+    assert rows["category", "y"] == 1
+    assert rows["words", "median"] == 1.5
+    assert rows["distinct words", "share"] == 1.0
