@@ -1,73 +1,84 @@
 """Constant-size evidence per emitted token, from rows the step has anyway (ALGORITHMS 6.3).
 
 Every emitted token counts, at the event "position reached"; conditioning on acceptance would bias
-any test. The order of the probability integral transform is fixed before the draw: descending
-target/draft ratio is not used where no draft exists; there the order is descending target.
+any test (ALGORITHMS 1.8). The token order of the probability integral transform is fixed before
+the draw: descending draft/target ratio, or descending target where there was no draft.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
 from specbench.core.trace import Evidence
-from specbench.decoding.laws import DenseLaws, DraftLaws
+from specbench.decoding.laws import DraftLaws
 from specbench.decoding.rows import TargetRows
+
+NO_DRAFT = -1
+_SMALLEST = 1e-38
+"""Keeps the ratio finite where the target probability is 0; such a token cannot be emitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """Emitted tokens of one step, flat over the batch.
+
+    Attributes:
+        owner: row of the batch each token belongs to.
+        row: packed target row it was drawn or judged by.
+        token: its id.
+        law: draft law row at its position.
+        draft: id drafted at its position, ``NO_DRAFT`` where there was none.
+    """
+
+    owner: list[int]
+    row: list[int]
+    token: list[int]
+    law: list[int]
+    draft: list[int]
+
+    def part(self, chosen: Sequence[int]) -> Emitted:
+        """The tokens at the given places."""
+        return Emitted(*([getattr(self, f.name)[i] for i in chosen] for f in fields(self)))
 
 
 def record(
-    targets: Sequence[Evidence],
-    first_position: Sequence[int],
-    emitted: Sequence[Sequence[int]],
-    rows: TargetRows,
-    packed: Sequence[Sequence[int]],
-    laws: DraftLaws | None,
-    drafts: Sequence[Sequence[int]],
+    into: Sequence[Evidence], emitted: Emitted, rows: TargetRows, laws: DraftLaws | None
 ) -> None:
     """Append evidence for the emitted tokens of one step.
 
     Args:
-        targets: where to append, one per request.
-        first_position: output position of the first emitted token, per request.
-        emitted: token ids, per request.
+        into: one evidence record per request of the batch.
+        emitted: what was emitted, in order.
         rows: the step's target rows.
-        packed: packed row of each emitted token, per request.
         laws: draft laws; None where nothing was drafted.
-        drafts: drafted ids on the path by position, per request; shorter than ``emitted`` where a
-            position had no draft.
     """
-    flat = [row for line in packed for row in line]
-    if not flat:
-        return
-    place = torch.tensor(flat)
-    tokens = torch.tensor([token for line in emitted for token in line])
-    greedy = [rows.sampling[row].greedy for row in flat]
-    columns = _greedy_columns(rows, place) if any(greedy) else {}
-    if not all(greedy):
-        owner = [b for b, line in enumerate(emitted) for _ in line]
-        node = [n for line in emitted for n in range(len(line))]
-        drafted = [
-            drafts[b][n] if n < len(drafts[b]) else -1 for b, n in zip(owner, node, strict=True)
-        ]
-        columns |= _sampled_columns(rows, place, tokens, laws, owner, node, drafted)
-    offset = 0
-    for b, line in enumerate(emitted):
-        evidence = targets[b]
-        for n in range(len(line)):
-            at = offset + n
-            evidence.position.append(first_position[b] + n)
-            evidence.drafted.append(int(n < len(drafts[b])))
-            names = _GREEDY if greedy[at] else _SAMPLED
-            for name in _GREEDY + _SAMPLED:
-                value = columns[name][at] if name in names else None
-                getattr(evidence, name).append(value)
-        offset += len(line)
+    total = len(emitted.token)
+    greedy = [rows.sampling[row].greedy for row in emitted.row]
+    columns: dict[str, list] = {}
+    for kind, compute in ((True, _greedy_columns), (False, _sampled_columns)):
+        chosen = [i for i in range(total) if greedy[i] is kind]
+        if not chosen:
+            continue
+        for name, values in compute(emitted.part(chosen), rows, laws).items():
+            column = columns.setdefault(name, [None] * total)
+            for i, value in zip(chosen, values, strict=True):
+                column[i] = value
+    absent = [None] * total
+    for i, owner in enumerate(emitted.owner):
+        evidence = into[owner]
+        evidence.position.append(len(evidence.position))
+        evidence.drafted.append(int(emitted.draft[i] != NO_DRAFT))
+        for name in GREEDY_COLUMNS + SAMPLED_COLUMNS:
+            getattr(evidence, name).append(columns.get(name, absent)[i])
 
 
-_GREEDY = ("margin", "runner_up")
-_SAMPLED = (
+GREEDY_COLUMNS = ("margin", "runner_up")
+SAMPLED_COLUMNS = (
     "log_target",
     "log_draft",
     "entropy",
@@ -81,69 +92,72 @@ _SAMPLED = (
 )
 
 
-def _greedy_columns(rows: TargetRows, place: Tensor) -> dict[str, list[float] | list[int]]:
+def _greedy_columns(emitted: Emitted, rows: TargetRows, laws: DraftLaws | None) -> dict[str, list]:
     """Top-1 minus top-2 logit, and the second choice."""
-    logits = rows.adjusted[place]
-    # Two maxima cost less than a selection of two over the vocabulary.
+    logits = rows.adjusted[torch.tensor(emitted.row)]
+    # Two maxima cost less than selecting two over the vocabulary.
     best, at = logits.max(1)
-    second, runner_up = logits.scatter(1, at[:, None], -torch.inf).max(1)
+    second, runner_up = logits.scatter_(1, at[:, None], -torch.inf).max(1)
     return {"margin": (best - second).tolist(), "runner_up": runner_up.tolist()}
 
 
-def _sampled_columns(
-    rows: TargetRows,
-    place: Tensor,
-    tokens: Tensor,
-    laws: DraftLaws | None,
-    owner: Sequence[int],
-    node: Sequence[int],
-    drafted: Sequence[int],
-) -> dict[str, list]:
-    target = rows.processed()[place]
-    log_target = torch.where(target > 0, target, 1.0).log()
-    weighted = target * log_target
+def _sampled_columns(emitted: Emitted, rows: TargetRows, laws: DraftLaws | None) -> dict[str, list]:
+    target = rows.processed()[torch.tensor(emitted.row)]
+    tokens = torch.tensor(emitted.token)[:, None]
+    own = target.gather(1, tokens)
+    logs = target.clamp(min=_SMALLEST).log_()
+    weighted = target * logs
     entropy = -weighted.sum(1)
-    result = {
+    variance = (weighted.mul_(logs).sum(1) - entropy**2).clamp_(min=0)
+    columns = {
+        "log_target": [log_or_none(p) for p in own.squeeze(1).tolist()],
         "entropy": entropy.tolist(),
-        "entropy_variance": ((weighted * log_target).sum(1) - entropy**2).clamp(min=0).tolist(),
-        "sum_squares": target.square().sum(1).tolist(),
+        "entropy_variance": variance.tolist(),
+        "sum_squares": torch.linalg.vecdot(target, target).tolist(),
+        "pit_width": own.squeeze(1).tolist(),
     }
-    own = target.gather(1, tokens[:, None])
-    result["pit_width"] = own.squeeze(1).tolist()
-    result["log_target"] = [
-        None if p == 0 else v
-        for p, v in zip(
-            result["pit_width"],
-            log_target.gather(1, tokens[:, None]).squeeze(1).tolist(),
-            strict=True,
-        )
-    ]
-    draft_ids = torch.tensor(drafted)
-    has_draft = draft_ids >= 0
-    if laws is not None and laws.dense:
-        assert isinstance(laws, DenseLaws)
-        row = torch.tensor([n if d >= 0 else 0 for n, d in zip(node, drafted, strict=True)])
-        draft = laws.rows[torch.tensor(owner), row]
-    else:
-        draft = torch.zeros_like(target)
-        draft[has_draft, draft_ids[has_draft]] = 1.0
-    key = -torch.where(has_draft[:, None], draft / target.clamp(min=1e-38), target)
-    own_key = key.gather(1, tokens[:, None])
-    ids = torch.arange(target.shape[1])
-    before = (key < own_key) | ((key == own_key) & (ids < tokens[:, None]))
-    result["pit_low"] = (target * before).sum(1).tolist()
-    own_draft = draft.gather(1, tokens[:, None]).squeeze(1)
-    top = torch.where(has_draft, draft.argmax(1), 0)
-    overlap = torch.minimum(target, draft).sum(1)
+    # Ratios only matter for their order; where nothing was drafted the target gives it.
+    order = target.clone()
+    drafted = [i for i, draft in enumerate(emitted.draft) if draft != NO_DRAFT]
+    if drafted and laws is not None:
+        order[drafted] = _draft_columns(columns, emitted, drafted, target, tokens, laws)
+    columns["pit_low"] = _mass_before(target, order, tokens)
+    return columns
 
-    def where_drafted(values: list) -> list:
-        return [v if d else None for v, d in zip(values, has_draft.tolist(), strict=True)]
 
-    logs = [None if v == 0 else v for v in own_draft.tolist()]
-    result["log_draft"] = where_drafted(
-        [None if v is None else float(torch.tensor(v).log()) for v in logs]
-    )
-    result["overlap"] = where_drafted(overlap.tolist())
-    result["draft_top_target"] = where_drafted(target.gather(1, top[:, None]).squeeze(1).tolist())
-    result["draft_top_hit"] = where_drafted((top == tokens).int().tolist())
-    return result
+def _draft_columns(
+    columns: dict[str, list],
+    emitted: Emitted,
+    drafted: list[int],
+    target: Tensor,
+    tokens: Tensor,
+    laws: DraftLaws,
+) -> Tensor:
+    """Fill the columns that compare with the draft law; returns the draft/target ratios."""
+    part = emitted.part(drafted)
+    draft = laws.rows_at(part.owner, part.law, part.draft, target.shape[1])
+    target, tokens = target[drafted], tokens[drafted]
+    top = draft.argmax(1, keepdim=True)
+    for name, values in (
+        ("log_draft", [log_or_none(p) for p in draft.gather(1, tokens).squeeze(1).tolist()]),
+        ("overlap", torch.minimum(target, draft).sum(1).tolist()),
+        ("draft_top_target", target.gather(1, top).squeeze(1).tolist()),
+        ("draft_top_hit", (top == tokens).squeeze(1).int().tolist()),
+    ):
+        column = columns.setdefault(name, [None] * len(emitted.token))
+        for i, value in zip(drafted, values, strict=True):
+            column[i] = value
+    return draft.div_(target.clamp(min=_SMALLEST))
+
+
+def _mass_before(target: Tensor, order: Tensor, tokens: Tensor) -> list[float]:
+    """Target mass of tokens that come before the emitted one; equal keys go by id."""
+    own = order.gather(1, tokens)
+    tied = (order == own) & (torch.arange(order.shape[1]) < tokens)
+    before = (order > own).logical_or_(tied)
+    return (target * before).sum(1).tolist()
+
+
+def log_or_none(probability: float) -> float | None:
+    """Natural logarithm; None at 0, whose logarithm no file can hold."""
+    return math.log(probability) if probability > 0 else None

@@ -5,6 +5,7 @@ Shapes: B requests, R law rows, N nodes, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -14,15 +15,12 @@ from torch import Tensor
 class DraftLaws(Protocol):
     """What a rule may ask of the draft."""
 
-    dense: bool
-    """Whether rows with more than one possible token exist."""
-
     def token_probs(self, tokens: Tensor, rows: Tensor) -> Tensor:
         """float32 [B, N]: draft probability of ``tokens`` under law ``rows`` (both [B, N])."""
         ...
 
     def subtract_from(self, target: Tensor, row: Tensor, token: Tensor) -> Tensor:
-        """relu(target - law) for one law row per request.
+        """relu(target - law) for one law row per request, not normalised.
 
         Args:
             target: [B, V] target probabilities.
@@ -31,11 +29,18 @@ class DraftLaws(Protocol):
         """
         ...
 
+    def rows_at(
+        self, owner: Sequence[int], row: Sequence[int], token: Sequence[int], vocabulary: int
+    ) -> Tensor:
+        """Fresh law rows float32 [n, V]: law ``row[i]`` of request ``owner[i]``.
+
+        ``token[i]`` is the token that was drawn from it.
+        """
+        ...
+
 
 class OneHotLaws:
     """Drafts chosen without chance (lookup, argmax): all mass on the drafted token."""
-
-    dense = False
 
     def token_probs(self, tokens: Tensor, rows: Tensor) -> Tensor:
         """1 for every drafted token."""
@@ -45,11 +50,16 @@ class OneHotLaws:
         """The target without the drafted token."""
         return target.scatter(1, token.clamp(min=0)[:, None], 0.0)
 
+    def rows_at(
+        self, owner: Sequence[int], row: Sequence[int], token: Sequence[int], vocabulary: int
+    ) -> Tensor:
+        """Unit rows."""
+        ids = torch.tensor(token)[:, None]
+        return torch.zeros(len(token), vocabulary).scatter_(1, ids, 1.0)
+
 
 class DenseLaws:
     """Drafts sampled from full rows [B, R, V], already processed by the sampling settings."""
-
-    dense = True
 
     def __init__(self, rows: Tensor) -> None:
         self.rows = rows
@@ -61,10 +71,14 @@ class DenseLaws:
         probs = self.rows[batch, rows, torch.where(inside, tokens, 0)]
         return torch.where(inside, probs, 0.0)
 
-    def row(self, row: Tensor) -> Tensor:
-        """Law rows [B, V], one per request."""
-        return self.rows[torch.arange(row.shape[0], device=row.device), row]
-
     def subtract_from(self, target: Tensor, row: Tensor, token: Tensor) -> Tensor:
         """relu(target - draft), not normalised."""
-        return (target - self.row(row)).clamp(min=0.0)
+        batch = torch.arange(row.shape[0], device=row.device)
+        return (target - self.rows[batch, row]).clamp(min=0.0)
+
+    def rows_at(
+        self, owner: Sequence[int], row: Sequence[int], token: Sequence[int], vocabulary: int
+    ) -> Tensor:
+        """Copies of the rows."""
+        device = self.rows.device
+        return self.rows[torch.tensor(owner, device=device), torch.tensor(row, device=device)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specbench.core.trace import Cut, Finish, ShortDraft, TickKind
-from specbench.decoding import evidence
+from specbench.decoding.evidence import NO_DRAFT, Emitted, record
 from specbench.decoding.noise import first_token_uniforms, step_uniforms
 from specbench.decoding.protocols import Acceptance, Draft, Drafter, Rule, Target
 from specbench.decoding.rows import TargetRows
@@ -78,9 +78,12 @@ class DecodeLoop:
             target_rows, taps = self._target.verify(rows, draft.tree, self._drafter.taps)
         with clock.span("accept"):
             uniforms = step_uniforms(rows, draft.trials.node.shape[1], draft.tree.width)
-            acceptance, state = self._rule(
-                draft.tree, draft.trials, target_rows, draft.laws, None, uniforms
+            states = [row.rule_state for row in rows]
+            acceptance, kept = self._rule(
+                draft.tree, draft.trials, target_rows, draft.laws, states, uniforms
             )
+            for row, state in zip(rows, kept, strict=True):
+                row.rule_state = state
         with clock.span("refill"):
             self._drafter.observe(rows, draft, acceptance, taps)
         with clock.span("commit"):
@@ -148,16 +151,23 @@ def _record_evidence(
     target_rows: TargetRows,
     emitted: Sequence[Sequence[int]],
 ) -> None:
-    """Evidence for the tokens just emitted; chains, so token n was judged by row n."""
+    """Evidence for the tokens just emitted; on a chain, token n was judged by row n."""
     index = target_rows.index.tolist()
-    evidence.record(
-        [row.trace.evidence for row in rows],
-        [len(row.trace.evidence) for row in rows],
-        emitted,
-        target_rows,
-        [index[b][: len(tokens)] for b, tokens in enumerate(emitted)],
-        draft.laws if draft else None,
-        [ids[:n] for ids, n in zip(draft.tree.ids.tolist(), draft.tree.counts, strict=True)]
+    drafts = (
+        [ids[:count] for ids, count in zip(draft.tree.ids.tolist(), draft.tree.counts, strict=True)]
         if draft
-        else [[] for _ in rows],
+        else [[]] * len(rows)
+    )
+    places = [(b, n) for b, tokens in enumerate(emitted) for n in range(len(tokens))]
+    record(
+        [row.trace.evidence for row in rows],
+        Emitted(
+            owner=[b for b, _ in places],
+            row=[index[b][n] for b, n in places],
+            token=[emitted[b][n] for b, n in places],
+            law=[n for _, n in places],
+            draft=[drafts[b][n] if n < len(drafts[b]) else NO_DRAFT for b, n in places],
+        ),
+        target_rows,
+        draft.laws if draft else None,
     )

@@ -146,10 +146,14 @@ class Acceptance:
     kind: Tensor
 
 
+States = Sequence[object]
+
+
 class Rule(Protocol):
     """An acceptance rule: a pure, vectorised function with declared facts.
 
-    ``state`` carries what a rule keeps per request over steps; None where it keeps nothing.
+    ``states`` hold what the rule keeps per request over steps, one entry per row of the batch;
+    None where it keeps nothing. A rule returns new entries and changes none in place.
     """
 
     info: RuleInfo
@@ -160,9 +164,9 @@ class Rule(Protocol):
         trials: Trials,
         rows: TargetRows,
         laws: DraftLaws,
-        state: object,
+        states: States,
         uniforms: Uniforms,
-    ) -> tuple[Acceptance, object]: ...
+    ) -> tuple[Acceptance, States]: ...
 
 
 class Drafter(Protocol):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from specbench.core.request import Sampling
 
-_FIRST_GUESS = 256
+_FIRST_GUESS = 64
 """Candidates examined first for top-p; doubled until they hold the mass."""
 
 

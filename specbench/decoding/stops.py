@@ -16,6 +16,13 @@ class Detokenizer(Protocol):
         ...
 
 
+def token_cap(limits: Limits, prompt_tokens: int) -> int:
+    """Output tokens that fit both the length limit and the context; 0 or less leaves no room."""
+    if limits.context is None:
+        return limits.max_new_tokens
+    return min(limits.max_new_tokens, limits.context - prompt_tokens)
+
+
 class StopChecker:
     """Decides after each token whether the output ends there.
 
@@ -36,9 +43,7 @@ class StopChecker:
         self._strings = stops.strings
         self._detokenizer = detokenizer
         self._minimum = limits.min_new_tokens
-        self.cap = limits.max_new_tokens
-        if limits.context is not None:
-            self.cap = min(self.cap, limits.context - prompt_tokens)
+        self.cap = token_cap(limits, prompt_tokens)
         self._count = 0
         self._text = ""
         self.text_end: int | None = None

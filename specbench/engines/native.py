@@ -16,7 +16,7 @@ from specbench.core.request import Request, Stops
 from specbench.core.trace import Finish, Granularity, Tick, Trace
 from specbench.decoding.loop import DecodeLoop
 from specbench.decoding.sequence import Sequence as DecodedSequence
-from specbench.decoding.stops import StopChecker
+from specbench.decoding.stops import StopChecker, token_cap
 from specbench.decoding.timing import TickRecorder
 from specbench.drafters.build import BuildContext
 from specbench.engines.scheduler import serve
@@ -125,6 +125,16 @@ class NativeEngine:
         }
 
     @property
+    def packed_model(self) -> PackedModel:
+        """The target's packed forward, for measuring it alone."""
+        return self._model
+
+    @property
+    def pool_bytes(self) -> int:
+        """Bytes of the KV pool as it stands, all owners."""
+        return 0 if self._pool is None else self._pool.nbytes
+
+    @property
     def tie_tolerance(self) -> float:
         """Largest top-2 margin that rounding can flip: twice the measured verify error."""
         return 2 * max(self.self_check.verify_error, self.self_check.packed_error)
@@ -164,10 +174,12 @@ class NativeEngine:
 
     def run(self, arm: str, requests: Sequence[Request], concurrency: int) -> Iterator[Trace]:
         """Decode all requests with one arm."""
-        empty = [r for r in requests if r.limits.max_new_tokens <= 0]
-        for request in empty:
-            yield self._trace(request, arm, concurrency)
-        going = [r for r in requests if r.limits.max_new_tokens > 0]
+        going = []
+        for request in requests:
+            if token_cap(request.limits, len(request.token_ids)) > 0:
+                going.append(request)
+            else:
+                yield self._trace(request, arm, concurrency)
         if not going:
             return
         pool = self._pool_for(going, concurrency, self._specs[arm].k)
@@ -213,7 +225,7 @@ class NativeEngine:
     def _pool_for(self, requests: Sequence[Request], concurrency: int, k: int) -> KVPool:
         """A pool with room for the largest request, kept while it fits."""
         slabs = min(concurrency, len(requests))
-        need = max(len(r.token_ids) + r.limits.max_new_tokens for r in requests) + k + 1
+        need = max(n + token_cap(r.limits, n) for r in requests for n in [len(r.token_ids)]) + k + 1
         capacity = -(-need // _CAPACITY_STEP) * _CAPACITY_STEP
         pool = self._pool
         if pool is None or pool.slabs < slabs or pool.capacity < need:

@@ -1,4 +1,4 @@
-"""Continuous batching: prefill-only or decode-only ticks, at most ``concurrency`` requests alive."""
+"""Continuous batching: prefill or decode ticks, never mixed, for ``concurrency`` live requests."""
 
 from __future__ import annotations
 
@@ -31,26 +31,27 @@ def serve(
     """
     waiting = deque(requests)
     active: list[DecodedSequence] = []
-    while waiting or active:
-        if waiting and len(active) < concurrency:
-            fresh = [
-                admit(waiting.popleft())
-                for _ in range(min(len(waiting), concurrency - len(active)))
-            ]
-            batch, run = fresh, loop.prefill
-            active += fresh
-        else:
+    try:
+        while waiting or active:
             batch, run = active, loop.step
-        try:
-            run(batch)
-        except (RuntimeError, MemoryError, ValueError) as error:
-            for row in batch:
-                _fail(row, error)
-        ended = [row for row in active if row.finish is not None]
-        if ended:
-            active = [row for row in active if row.finish is None]
-            release(ended)
-            yield from ended
+            if waiting and len(active) < concurrency:
+                batch, run = [], loop.prefill
+                while waiting and len(active) < concurrency:
+                    batch.append(admit(waiting.popleft()))
+                    active.append(batch[-1])
+            try:
+                run(batch)
+            except (RuntimeError, MemoryError, ValueError, IndexError) as error:
+                for row in batch:
+                    _fail(row, error)
+            ended = [row for row in active if row.finish is not None]
+            if ended:
+                active = [row for row in active if row.finish is None]
+                release(ended)
+                yield from ended
+    finally:
+        # A caller that stops listening must not keep the slabs of the requests it left behind.
+        release(active)
 
 
 def _fail(row: DecodedSequence, error: Exception) -> None:
@@ -58,4 +59,5 @@ def _fail(row: DecodedSequence, error: Exception) -> None:
     memory = isinstance(error, MemoryError) or OUT_OF_MEMORY in str(error).lower()
     row.finish = Finish.OOM if memory else Finish.ERROR
     row.trace.finish = row.finish
-    row.trace.error = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    first_line = (str(error).strip() or "no message").splitlines()[0]
+    row.trace.error = f"{type(error).__name__}: {first_line}"

@@ -8,7 +8,7 @@ from specbench.core.quantity import Quantity, unavailable
 from specbench.core.trace import Tick, TickKind
 from specbench.metrics.timeline import NS_PER_MS, length
 
-FORWARDS = frozenset({"draft", "verify", "prefill"})
+FORWARDS = frozenset({"draft", "draft_prefill", "prefill", "refill", "verify"})
 """Phases that are model forwards; everything else is host work around them."""
 
 NO_TICKS = "the engine records no ticks"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 from torch import nn
 
 from specbench.errors import UsageError
 
 
-def early_exit(model: nn.Module, layers: int) -> nn.Module:
+def early_exit(model: Any, layers: int) -> Any:
     """First ``layers`` decoder layers, final norm and head of a transformers causal LM.
 
     The modules are shared, not copied; only the containers are new.
@@ -36,7 +37,7 @@ def early_exit(model: nn.Module, layers: int) -> nn.Module:
     return short
 
 
-def _shell(module: nn.Module) -> nn.Module:
+def _shell(module: Any) -> Any:
     """A module with its own table of children, so that replacing one leaves the original alone."""
     shell = copy.copy(module)
     shell._modules = dict(module._modules)

@@ -40,7 +40,7 @@ class KVPool:
     Args:
         slabs: requests that can live at the same time.
         capacity: rows per request, scratch for drafts included.
-        dtype, device: of the storage.
+        dtype, device: of the storage, unless an owner asks for another type.
     """
 
     def __init__(self, slabs: int, capacity: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -52,18 +52,17 @@ class KVPool:
         self._layers: dict[str, list[tuple[Tensor, Tensor]]] = {}
         self._lengths: dict[str, list[int]] = {}
 
-    def add_owner(self, owner: str, geometry: Sequence[LayerGeometry]) -> None:
-        """Give an owner storage of its own."""
+    def add_owner(
+        self, owner: str, geometry: Sequence[LayerGeometry], dtype: torch.dtype | None = None
+    ) -> None:
+        """Give an owner storage of its own, in a type of its own where its model has one."""
+
+        def storage(heads: int, size: int) -> Tensor:
+            shape = self._shape(heads, size)
+            return torch.zeros(shape, dtype=dtype or self._dtype, device=self._device)
+
         self._layers[owner] = [
-            (
-                torch.zeros(
-                    self._shape(g.kv_heads, g.key_size), dtype=self._dtype, device=self._device
-                ),
-                torch.zeros(
-                    self._shape(g.kv_heads, g.value_size), dtype=self._dtype, device=self._device
-                ),
-            )
-            for g in geometry
+            (storage(g.kv_heads, g.key_size), storage(g.kv_heads, g.value_size)) for g in geometry
         ]
         self._lengths[owner] = [0] * self.slabs
 
@@ -118,10 +117,8 @@ class KVPool:
                 values[slab, :, start : start + len(rows)] = values[slab, :, source]
         self._lengths[owner][slab] = start + len(rows)
 
-    def bytes_per_token(self, owner: str) -> int:
-        """KV bytes that one token of one request occupies in an owner's storage."""
-        return sum(
-            tensor.element_size() * tensor.shape[1] * tensor.shape[3]
-            for pair in self._layers[owner]
-            for tensor in pair
-        )
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all storage; aliased layers count once."""
+        tensors = {id(t): t for layers in self._layers.values() for pair in layers for t in pair}
+        return sum(tensor.nbytes for tensor in tensors.values())

@@ -41,7 +41,8 @@ def can_pack() -> bool:
 def pack_linears(model: nn.Module) -> int:
     """Replace every plain ``nn.Linear`` of a CPU model; returns how many were replaced.
 
-    Where oneDNN refuses, the model stays as it is and 0 is returned.
+    Where oneDNN refuses (by data type: float64, float16 on many CPUs), it refuses the first layer
+    already: the model stays as it is and 0 is returned.
     """
     if not can_pack():
         return 0

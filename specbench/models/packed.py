@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers.modeling_utils import AttentionInterface
 
 from specbench.decoding.protocols import Tap
@@ -26,7 +26,7 @@ Observer = Callable[[int, dict[str, Any]], None]
 
 
 def attend(
-    module: nn.Module,
+    module: Any,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -53,7 +53,7 @@ class PackedModel:
         padding: bool [V] of vocabulary rows that have no token, or None; their logits become -inf.
     """
 
-    def __init__(self, model: nn.Module, owner: str, padding: Tensor | None = None) -> None:
+    def __init__(self, model: Any, owner: str, padding: Tensor | None = None) -> None:
         AttentionInterface.register(ATTENTION, attend)
         model.set_attn_implementation(ATTENTION)
         self.model = model
@@ -107,7 +107,7 @@ class PackedModel:
 class _Taps:
     """Hooks that copy hidden states during one forward."""
 
-    def __init__(self, model: nn.Module, taps: Sequence[Tap]) -> None:
+    def __init__(self, model: Any, taps: Sequence[Tap]) -> None:
         self._base = model.base_model
         self._taps = taps
         self._handles: list[Any] = []
@@ -126,13 +126,13 @@ class _Taps:
         return self
 
     def _after(self, tap: Tap) -> Any:
-        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+        def hook(module: Any, inputs: Any, output: Any) -> None:
             self.states[tap] = (output[0] if isinstance(output, tuple) else output)[0]
 
         return hook
 
     def _before(self, tap: Tap) -> Any:
-        def hook(module: nn.Module, inputs: Any) -> None:
+        def hook(module: Any, inputs: Any) -> None:
             self.states[tap] = inputs[0][0]
 
         return hook

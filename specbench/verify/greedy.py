@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specbench.decoding.laws import DraftLaws
-from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, Uniforms
+from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, States, Uniforms
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.tree import TokenTree, Trials
 from specbench.verify.chain import accepted_prefix
@@ -24,14 +24,14 @@ def greedy(
     trials: Trials,
     rows: TargetRows,
     laws: DraftLaws,
-    state: object,
+    states: States,
     uniforms: Uniforms,
-) -> tuple[Acceptance, object]:
+) -> tuple[Acceptance, States]:
     """Longest prefix equal to the argmax; the next token is the argmax after it."""
     choices = rows.argmax()
     path, count, kind = accepted_prefix(tree, tree.ids == choices[:, :-1])
     next_token = choices.gather(1, count[:, None]).squeeze(1)
-    return Acceptance(path, count, next_token, kind), state
+    return Acceptance(path, count, next_token, kind), states
 
 
 class GreedyRule:
@@ -45,13 +45,13 @@ class GreedyRule:
         trials: Trials,
         rows: TargetRows,
         laws: DraftLaws,
-        state: object,
+        states: States,
         uniforms: Uniforms,
-    ) -> tuple[Acceptance, object]:
+    ) -> tuple[Acceptance, States]:
         """Judge a batch; ValueError where a row is sampled."""
         if not rows.all_greedy:
             raise ValueError("rule greedy needs temperature 0; use rejection or target_match")
-        return greedy(tree, trials, rows, laws, state, uniforms)
+        return greedy(tree, trials, rows, laws, states, uniforms)
 
 
 RULE = GreedyRule()

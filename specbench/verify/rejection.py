@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from specbench.decoding.laws import DraftLaws
-from specbench.decoding.protocols import BONUS, Acceptance, Lossless, RuleInfo, Uniforms
+from specbench.decoding.protocols import BONUS, Acceptance, Lossless, RuleInfo, States, Uniforms
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import draw
 from specbench.decoding.tree import TokenTree, Trials
@@ -28,18 +28,20 @@ def rejection(
     trials: Trials,
     rows: TargetRows,
     laws: DraftLaws,
-    state: object,
+    states: States,
     uniforms: Uniforms,
-) -> tuple[Acceptance, object]:
+) -> tuple[Acceptance, States]:
     """Accept x with probability min(1, target(x)/draft(x)); else draw from relu(target - draft).
 
     The test is ``u * draft < target`` with u in [0, 1): a token of target probability 0 is never
-    accepted, and equal rows always accept. An empty residual, which exact arithmetic cannot reach,
-    falls back to the target row.
+    accepted, and equal rows always accept. An id that the draft law cannot have given (a hole, an
+    id out of range, probability 0) is rejected and replaced by a draw from the target; so is an
+    empty residual, which exact arithmetic cannot reach.
     """
     target = rows.token_probs(tree.ids)
-    draft = laws.token_probs(tree.ids, trials.law)
-    passed = uniforms.accept * draft < target
+    inside = (tree.ids >= 0) & (tree.ids < rows.raw.shape[1])
+    draft = torch.where(inside, laws.token_probs(tree.ids, trials.law), 0.0)
+    passed = (draft > 0) & (uniforms.accept * draft < target)
     path, count, kind = accepted_prefix(tree, passed)
 
     next_row = rows.at(count)
@@ -47,14 +49,14 @@ def rejection(
     weights = next_row
     if tree.width:
         failed = count.clamp(max=tree.width - 1)[:, None]
-        token = tree.ids.gather(1, failed).squeeze(1)
+        token = torch.where(inside, tree.ids, 0).gather(1, failed).squeeze(1)
         law = trials.law.gather(1, failed).squeeze(1)
         residual = laws.subtract_from(next_row, law, token)
-        # A hole carries no draft law, and an empty residual no mass: both draw from the target.
-        usable = ~bonus & (token >= 0) & (residual.sum(1) > 0)
+        drawn = draft.gather(1, failed).squeeze(1) > 0
+        usable = ~bonus & drawn & (residual.sum(1) > 0)
         weights = torch.where(usable[:, None], residual, next_row)
     next_token = draw(weights, torch.where(bonus, uniforms.bonus, uniforms.residual))
-    return Acceptance(path, count, next_token, kind), state
+    return Acceptance(path, count, next_token, kind), states
 
 
 RULE = TemperedRule(INFO, rejection)

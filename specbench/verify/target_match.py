@@ -7,7 +7,7 @@ Lossless for any draft, with acceptance sum(target * draft) <= sum(min(target, d
 from __future__ import annotations
 
 from specbench.decoding.laws import DraftLaws
-from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, Uniforms
+from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, States, Uniforms
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import draw
 from specbench.decoding.tree import TokenTree, Trials
@@ -30,15 +30,15 @@ def target_match(
     trials: Trials,
     rows: TargetRows,
     laws: DraftLaws,
-    state: object,
+    states: States,
     uniforms: Uniforms,
-) -> tuple[Acceptance, object]:
+) -> tuple[Acceptance, States]:
     """Draw the target's token at every position; accept while the draft agrees, then emit it."""
     processed = rows.processed()[rows.index.flatten()]
     drawn = draw(processed, uniforms.target.flatten()).view(rows.index.shape)
     path, count, kind = accepted_prefix(tree, tree.ids == drawn[:, :-1])
     next_token = drawn.gather(1, count[:, None]).squeeze(1)
-    return Acceptance(path, count, next_token, kind), state
+    return Acceptance(path, count, next_token, kind), states
 
 
 RULE = TemperedRule(INFO, target_match)

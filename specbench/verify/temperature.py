@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specbench.decoding.laws import DraftLaws
-from specbench.decoding.protocols import Acceptance, RuleInfo, Uniforms
+from specbench.decoding.protocols import Acceptance, RuleInfo, States, Uniforms
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.tree import TokenTree, Trials
 from specbench.verify.greedy import greedy
 
 RuleFunction = Callable[
-    [TokenTree, Trials, TargetRows, DraftLaws, object, Uniforms], tuple[Acceptance, object]
+    [TokenTree, Trials, TargetRows, DraftLaws, States, Uniforms], tuple[Acceptance, States]
 ]
 
 
@@ -32,9 +32,9 @@ class TemperedRule:
         trials: Trials,
         rows: TargetRows,
         laws: DraftLaws,
-        state: object,
+        states: States,
         uniforms: Uniforms,
-    ) -> tuple[Acceptance, object]:
+    ) -> tuple[Acceptance, States]:
         """Judge a batch; see ``Rule``."""
         function = greedy if rows.all_greedy else self._function
-        return function(tree, trials, rows, laws, state, uniforms)
+        return function(tree, trials, rows, laws, states, uniforms)
