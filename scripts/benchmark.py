@@ -52,7 +52,7 @@ def requests(
     engine: NativeEngine, suites: Sequence[str], each: int, tokens: int, temperature: float
 ) -> list[Request]:
     """First turns of test prompts as requests."""
-    found = []
+    found: list[Request] = []
     for name in suites:
         for prompt in select(load_suite(name), split="test", limit=each):
             ids = engine.render(messages_for_turn(prompt, 0, [])).token_ids

@@ -94,7 +94,7 @@ SAMPLED_COLUMNS = (
 
 def _greedy_columns(emitted: Emitted, rows: TargetRows, laws: DraftLaws | None) -> dict[str, list]:
     """Top-1 minus top-2 logit, and the second choice."""
-    logits = rows.adjusted[torch.tensor(emitted.row)]
+    logits = rows.adjusted[torch.tensor(emitted.row, device=rows.raw.device)]
     # Two maxima cost less than selecting two over the vocabulary.
     best, at = logits.max(1)
     second, runner_up = logits.scatter_(1, at[:, None], -torch.inf).max(1)
@@ -102,8 +102,9 @@ def _greedy_columns(emitted: Emitted, rows: TargetRows, laws: DraftLaws | None) 
 
 
 def _sampled_columns(emitted: Emitted, rows: TargetRows, laws: DraftLaws | None) -> dict[str, list]:
-    target = rows.processed()[torch.tensor(emitted.row)]
-    tokens = torch.tensor(emitted.token)[:, None]
+    device = rows.raw.device
+    target = rows.processed()[torch.tensor(emitted.row, device=device)]
+    tokens = torch.tensor(emitted.token, device=device)[:, None]
     own = target.gather(1, tokens)
     logs = target.clamp(min=_SMALLEST).log_()
     weighted = target * logs
@@ -135,7 +136,7 @@ def _draft_columns(
 ) -> Tensor:
     """Fill the columns that compare with the draft law; returns the draft/target ratios."""
     part = emitted.part(drafted)
-    draft = laws.rows_at(part.owner, part.law, part.draft, target.shape[1])
+    draft = laws.rows_at(part.owner, part.law, part.draft, target.shape[1]).to(target.device)
     target, tokens = target[drafted], tokens[drafted]
     top = draft.argmax(1, keepdim=True)
     for name, values in (
@@ -153,7 +154,7 @@ def _draft_columns(
 def _mass_before(target: Tensor, order: Tensor, tokens: Tensor) -> list[float]:
     """Target mass of tokens that come before the emitted one; equal keys go by id."""
     own = order.gather(1, tokens)
-    tied = (order == own) & (torch.arange(order.shape[1]) < tokens)
+    tied = (order == own) & (torch.arange(order.shape[1], device=order.device) < tokens)
     before = (order > own).logical_or_(tied)
     return (target * before).sum(1).tolist()
 

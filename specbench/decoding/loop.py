@@ -50,7 +50,9 @@ class DecodeLoop:
             if target_rows.all_greedy:
                 first = target_rows.argmax()[:, 0]
             else:
-                first = draw(target_rows.processed(), first_token_uniforms(rows))
+                first = draw(
+                    target_rows.processed(), first_token_uniforms(rows, target_rows.raw.device)
+                )
             emitted = [[token] for token in first.tolist()]
         with clock.span("evidence"):
             if self._with_evidence:
@@ -77,7 +79,9 @@ class DecodeLoop:
         with clock.span("verify"):
             target_rows, taps = self._target.verify(rows, draft.tree, self._drafter.taps)
         with clock.span("accept"):
-            uniforms = step_uniforms(rows, draft.trials.node.shape[1], draft.tree.width)
+            uniforms = step_uniforms(
+                rows, draft.trials.node.shape[1], draft.tree.width, target_rows.raw.device
+            )
             states = [row.rule_state for row in rows]
             acceptance, kept = self._rule(
                 draft.tree, draft.trials, target_rows, draft.laws, states, uniforms

@@ -17,10 +17,12 @@ def _column(values: Sequence[int]) -> np.ndarray:
     return np.array(values, dtype=np.uint64)[:, None]
 
 
-def step_uniforms(rows: Sequence[DecodedSequence], trials: int, nodes: int) -> Uniforms:
+def step_uniforms(
+    rows: Sequence[DecodedSequence], trials: int, nodes: int, device: torch.device
+) -> Uniforms:
     """Numbers for one acceptance: ``trials`` per request and ``nodes`` + 1 target draws."""
     if all(row.request.sampling.greedy for row in rows):
-        return _zeros(len(rows), trials, nodes)
+        return _zeros(len(rows), trials, nodes, device)
     seeds = _column([row.request.seed for row in rows])
     steps = _column([row.step for row in rows])
     positions = _column([row.length for row in rows])
@@ -37,15 +39,15 @@ def step_uniforms(rows: Sequence[DecodedSequence], trials: int, nodes: int) -> U
         ),
         np.concatenate([node, np.zeros(nodes + 1, dtype=np.int64)])[None, :],
     )
-    table = torch.from_numpy(values)
+    table = torch.from_numpy(values).to(device)
     return Uniforms(table[:, :trials], table[:, trials], table[:, trials + 1], table[:, per_step:])
 
 
-def first_token_uniforms(rows: Sequence[DecodedSequence]) -> Tensor:
+def first_token_uniforms(rows: Sequence[DecodedSequence], device: torch.device) -> Tensor:
     """Numbers [B] for the token that the prefill emits."""
     seeds = [row.request.seed for row in rows]
     positions = [row.length for row in rows]
-    return torch.from_numpy(uniforms(seeds, Stream.TARGET, positions, 0))
+    return torch.from_numpy(uniforms(seeds, Stream.TARGET, positions, 0)).to(device)
 
 
 def draft_uniforms(rows: Sequence[DecodedSequence], node: int) -> Tensor:
@@ -55,9 +57,9 @@ def draft_uniforms(rows: Sequence[DecodedSequence], node: int) -> Tensor:
     return torch.from_numpy(uniforms(seeds, Stream.DRAFT, steps, node))
 
 
-def _zeros(batch: int, trials: int, nodes: int) -> Uniforms:
+def _zeros(batch: int, trials: int, nodes: int, device: torch.device) -> Uniforms:
     """Greedy rules read no numbers; the fields keep their shapes."""
-    one = torch.zeros(batch, dtype=torch.float64)
+    one = torch.zeros(batch, dtype=torch.float64, device=device)
     return Uniforms(
         one[:, None].expand(batch, trials), one, one, one[:, None].expand(batch, nodes + 1)
     )

@@ -52,7 +52,9 @@ class ChainSampler:
         width = max(budget)
         ids = torch.full((len(rows), width), PAD, dtype=torch.int64, device=logits.device)
         dense = self._sampled and not all(row.request.sampling.greedy for row in rows)
-        laws = logits.new_zeros(len(rows), width, self._vocabulary) if dense else None
+        shape = (len(rows), width, self._vocabulary)
+        # Probabilities are float32 whatever the model computes in.
+        laws = logits.new_zeros(shape, dtype=torch.float32) if dense else None
         active = [b for b in range(len(rows)) if budget[b] > 0]
         logits = logits[active]
         for node in range(width):

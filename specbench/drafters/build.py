@@ -72,7 +72,9 @@ class BuildContext:
             f"draft:{self.arm}",
             vocabulary.padding_mask(rows, match.real_ids, loaded.device),
         )
-        self._owners.append(lambda pool: pool.add_owner(model.owner, model.geometry()))
+        self._owners.append(
+            lambda pool: pool.add_owner(model.owner, model.geometry(), loaded.dtype)
+        )
         self.models.append(model)
         self.drafts.append(loaded)
         return model, loaded

@@ -13,13 +13,15 @@ from specbench.decoding.protocols import Draft
 from specbench.decoding.tree import PAD, TrialKind, chain, chain_trials
 
 
-def one_hot_draft(tokens: Sequence[Sequence[int]], short: Sequence[ShortDraft]) -> Draft:
+def one_hot_draft(
+    tokens: Sequence[Sequence[int]], short: Sequence[ShortDraft], device: torch.device
+) -> Draft:
     """Tokens found on the host without chance, one list per request."""
     width = max(map(len, tokens), default=0)
     ids = torch.full((len(tokens), width), PAD, dtype=torch.int64)
     for row, line in enumerate(tokens):
         ids[row, : len(line)] = torch.tensor(line, dtype=torch.int64)
-    return chain_draft(ids, tuple(map(len, tokens)), None, short)
+    return chain_draft(ids.to(device), tuple(map(len, tokens)), None, short)
 
 
 def chain_draft(
@@ -34,3 +36,8 @@ def chain_draft(
         OneHotLaws() if laws is None else DenseLaws(laws),
         tuple(short),
     )
+
+
+def no_draft(short: Sequence[ShortDraft], device: torch.device) -> Draft:
+    """Nothing drafted for any request, with the reasons."""
+    return one_hot_draft([[]] * len(short), short, device)

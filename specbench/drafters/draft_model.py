@@ -18,7 +18,7 @@ from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.autoregressive import ChainSampler
 from specbench.drafters.build import BuildContext, choice
-from specbench.drafters.chain import chain_draft
+from specbench.drafters.chain import chain_draft, no_draft
 from specbench.models.packed_batch import Segment, pack
 from specbench.models.target import PackedForward
 
@@ -83,8 +83,7 @@ class DraftModelDrafter:
             for n, asked in zip(room, budget, strict=True)
         ]
         if not any(room):
-            empty = torch.empty(len(rows), 0, dtype=torch.int64)
-            return chain_draft(empty, (0,) * len(rows), None, short)
+            return no_draft(short, self._model.pool.device)
         blank = torch.zeros_like(next(iter(self._carried.values())))
         logits = torch.stack([self._carried.get(row.slab, blank) for row in rows])
         starts = [row.length for row in rows]

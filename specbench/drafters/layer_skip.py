@@ -17,7 +17,7 @@ from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.autoregressive import ChainSampler
 from specbench.drafters.build import BuildContext, choice, whole
-from specbench.drafters.chain import chain_draft
+from specbench.drafters.chain import chain_draft, no_draft
 from specbench.models.packed_batch import Segment, pack
 from specbench.models.target import PackedForward
 
@@ -66,8 +66,7 @@ class LayerSkipDrafter:
         room = [max(0, n) for n in budget]
         short = [ShortDraft.NONE if n else ShortDraft.LIMIT for n in room]
         if not any(room):
-            empty = torch.empty(len(rows), 0, dtype=torch.int64)
-            return chain_draft(empty, (0,) * len(rows), None, short)
+            return no_draft(short, self._model.pool.device)
         pool, owner = self._model.pool, self._model.owner
         starts = [pool.view(owner, row.slab).length for row in rows]
         segments = [Segment(row.slab, at, 1) for row, at in zip(rows, starts, strict=True)]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from specbench.core.trace import ShortDraft
@@ -25,8 +26,8 @@ INFO = DrafterInfo(
     source="Saxena 2023, prompt lookup decoding",
     law="one_hot",
     options={
-        "min_n": "shortest suffix looked up, in tokens (2)",
-        "max_n": "longest suffix looked up, in tokens (4)",
+        "min_n": "shortest suffix looked up, in tokens (1)",
+        "max_n": "longest suffix looked up, in tokens (3)",
         "occurrence": "which earlier occurrence to continue: first or last (last)",
     },
 )
@@ -38,13 +39,20 @@ class NgramDrafter:
     info = INFO
     taps: tuple[Tap, ...] = ()
 
-    def __init__(self, min_n: int = 2, max_n: int = 4, occurrence: str = "last") -> None:
+    def __init__(
+        self,
+        min_n: int = 1,
+        max_n: int = 3,
+        occurrence: str = "last",
+        device: torch.device | None = None,
+    ) -> None:
         if not 1 <= min_n <= max_n:
             raise UsageError(
-                f"ngram: min_n={min_n}, max_n={max_n}", "use 1 <= min_n <= max_n, e.g. 2 and 4"
+                f"ngram: min_n={min_n}, max_n={max_n}", "use 1 <= min_n <= max_n, e.g. 1 and 3"
             )
         if occurrence not in ("first", "last"):
             raise UsageError(f"ngram: occurrence={occurrence!r}", "use 'first' or 'last'")
+        self._device = device or torch.device("cpu")
         self._min_n = min_n
         self._max_n = max_n
         self._last = occurrence == "last"
@@ -53,9 +61,10 @@ class NgramDrafter:
     def build(cls, options: dict[str, object], context: BuildContext) -> NgramDrafter:
         """From an arm's options, see ``INFO``."""
         return cls(
-            whole(options, "min_n", 2, context.arm),
-            whole(options, "max_n", 4, context.arm),
+            whole(options, "min_n", 1, context.arm),
+            whole(options, "max_n", 3, context.arm),
             choice(options, "occurrence", ("last", "first"), context.arm),
+            context.target.device,
         )
 
     def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
@@ -68,7 +77,7 @@ class NgramDrafter:
             found = self.lookup(row.tokens, room) if room > 0 else []
             tokens.append(found)
             short.append(_reason(len(found), room))
-        return one_hot_draft(tokens, short)
+        return one_hot_draft(tokens, short, self._device)
 
     def lookup(self, tokens: npt.NDArray[np.int64], room: int) -> list[int]:
         """The continuation of the longest suffix that occurs earlier, at most ``room`` tokens."""

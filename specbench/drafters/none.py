@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from specbench.core.trace import ShortDraft
 from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.build import BuildContext
-from specbench.drafters.chain import one_hot_draft
+from specbench.drafters.chain import no_draft
 
 INFO = DrafterInfo(
     name="none",
@@ -26,17 +27,20 @@ class NoDrafter:
     info = INFO
     taps: tuple[Tap, ...] = ()
 
+    def __init__(self, device: torch.device | None = None) -> None:
+        self._device = device or torch.device("cpu")
+
     @classmethod
     def build(cls, options: dict[str, object], context: BuildContext) -> NoDrafter:
         """No options."""
-        return cls()
+        return cls(context.target.device)
 
     def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
         """Nothing to prepare."""
 
     def propose(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> Draft:
         """An empty draft for every row."""
-        return one_hot_draft([[] for _ in rows], [ShortDraft.OFF] * len(rows))
+        return no_draft([ShortDraft.OFF] * len(rows), self._device)
 
     def observe(
         self,

@@ -47,7 +47,7 @@ class KVPool:
         self.slabs = slabs
         self.capacity = capacity
         self._dtype = dtype
-        self._device = device
+        self.device = device
         self._free = list(range(slabs - 1, -1, -1))
         self._layers: dict[str, list[tuple[Tensor, Tensor]]] = {}
         self._lengths: dict[str, list[int]] = {}
@@ -59,7 +59,7 @@ class KVPool:
 
         def storage(heads: int, size: int) -> Tensor:
             shape = self._shape(heads, size)
-            return torch.zeros(shape, dtype=dtype or self._dtype, device=self._device)
+            return torch.zeros(shape, dtype=dtype or self._dtype, device=self.device)
 
         self._layers[owner] = [
             (storage(g.kv_heads, g.key_size), storage(g.kv_heads, g.value_size)) for g in geometry
@@ -111,7 +111,7 @@ class KVPool:
         """
         start = self._lengths[owner][slab]
         if list(rows) != list(range(len(rows))):
-            source = torch.tensor([start + r for r in rows], device=self._device)
+            source = torch.tensor([start + r for r in rows], device=self.device)
             for keys, values in self._layers[owner]:
                 keys[slab, :, start : start + len(rows)] = keys[slab, :, source]
                 values[slab, :, start : start + len(rows)] = values[slab, :, source]

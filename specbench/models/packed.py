@@ -88,6 +88,7 @@ class PackedModel:
         self, batch: PackedBatch, taps: Sequence[Tap] = ()
     ) -> tuple[Tensor, dict[Tap, Tensor]]:
         """Logits [M, V] of the wanted rows, and tapped hidden states [T, H]."""
+        batch = batch.to(self.pool.device)
         plan = SdpaPlan(self.pool, self.owner, batch)
         with _Taps(self.model, taps) as tapped:
             output = self.model(

@@ -57,6 +57,13 @@ class PackedBatch:
         """T."""
         return int(self.ids.shape[0])
 
+    def to(self, device: torch.device) -> PackedBatch:
+        """The same batch on a device; itself where it is there already."""
+        if self.ids.device == device:
+            return self
+        moved = (self.ids, self.positions, self.logit_rows, self.slabs, self.places)
+        return PackedBatch(self.segments, *(tensor.to(device) for tensor in moved))
+
 
 def pack(segments: Sequence[Segment], ids: Tensor, logits: str) -> PackedBatch:
     """Build a batch from segments and their packed ids int64 [T].
