@@ -1,0 +1,85 @@
+"""Progress of a run on stderr, with the time left; nothing but plain lines off a terminal."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from specbench.core.trace import Trace
+from specbench.experiment import Hooks
+from specbench.measure.estimate import Estimate
+from specbench.results.store import RunFolder
+
+LONG_MINUTES = 10.0
+
+
+def cost_line(cost: Estimate) -> str:
+    """Arms, requests, tokens and minutes of a run, and where the minutes come from."""
+    return (
+        f"{cost.arms} arms, {cost.requests} requests, up to {cost.tokens} tokens, about "
+        f"{cost.minutes:.1f} minutes ({cost.basis})"
+    )
+
+
+class RunProgress:
+    """Shows how far a run is, and remembers its folder."""
+
+    def __init__(self, ask: bool) -> None:
+        self.folder: RunFolder | None = None
+        self._ask = ask
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("measuring", total=None)
+
+    def hooks(self) -> Hooks:
+        """What the run calls."""
+        return Hooks(note=self._note, begin=self._begin, advance=self._advance)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def _note(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def _begin(self, folder: RunFolder, total: int, cost: Estimate) -> None:
+        self.folder = folder
+        if cost.minutes > LONG_MINUTES:
+            self._note(cost_line(cost))
+            if self._ask:
+                click.confirm("Begin?", default=True, abort=True, err=True)
+        self._bar.update(self._task, total=total)
+        self._bar.start()
+
+    def _advance(self, trace: Trace) -> None:
+        if not trace.ok:
+            key = trace.key
+            place = f"{key.suite}/{key.item} turn {key.turn + 1}, arm {trace.arm}"
+            self._bar.console.print(f"{place}: {trace.finish}: {trace.error}", markup=False)
+        self._bar.update(self._task, advance=1, description=f"{trace.key.suite} {trace.arm}")

@@ -1,0 +1,28 @@
+"""`specbench rescore`: all tables of a run, made again from its traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from specbench.cli.rows import format_options
+from specbench.cli.summary import write_summary
+from specbench.experiment import analyse
+from specbench.results.read import find_run
+
+
+@click.command()
+@click.argument("run")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Folder of runs, for ids and 'last'.",
+)
+@format_options
+def rescore(run: str, out: Path, form: str) -> None:
+    """Rebuild items.csv, table.csv and the summary of RUN from traces.jsonl."""
+    folder = find_run(run, out)
+    write_summary(analyse(folder), folder, form)

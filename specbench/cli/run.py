@@ -1,0 +1,147 @@
+"""`specbench run`: measure an experiment and show its table."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from specbench.cli.progress import RunProgress, cost_line
+from specbench.cli.rows import format_options, write
+from specbench.cli.summary import exit_code, write_summary
+from specbench.errors import UsageError
+from specbench.experiment import Session, analyse
+from specbench.experiment_load import Flags, load_experiment
+from specbench.experiment_prepare import prepare
+from specbench.measure.estimate import planned_difference
+from specbench.results.read import find_run
+from specbench.results.store import RunFolder
+
+INTERRUPTED = 130
+UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def seconds(text: str | None) -> float | None:
+    """A duration such as ``45m``, ``2h`` or ``90s`` in seconds."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
+    if found is None or float(found[1]) <= 0:
+        raise UsageError(f"--budget {text}: not a duration", "write for example 45m, 2h or 90s")
+    return float(found[1]) * UNITS[found[2]]
+
+
+@click.command()
+@click.argument("experiment", required=False)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override any key.")
+@click.option("--engine", help="Engine that decodes.")
+@click.option("--target", help="Target model.")
+@click.option("--drafter", help="Drafter of the one arm beside plain.")
+@click.option("--draft", help="Draft model of that arm.")
+@click.option("-k", "k", type=int, help="Longest draft in tokens, of every arm.")
+@click.option("--rule", "rules", multiple=True, help="Acceptance rule; several make several arms.")
+@click.option("--suite", "suites", multiple=True, help="Suite name or path; may be repeated.")
+@click.option("--temperature", "temperatures", type=float, multiple=True, help="May be repeated.")
+@click.option("--limit", type=int, help="Prompts per suite.")
+@click.option("--split", help="test, dev or all.")
+@click.option("--max-new-tokens", type=int, help="Length limit of an answer.")
+@click.option("--concurrency", type=int, multiple=True, help="Requests at a time; may be repeated.")
+@click.option("--seed", type=int, help="Seed of prompts, orders and sampling.")
+@click.option("--repeats", type=int, help="Repeats of every prompt.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Folder of runs.",
+)
+@click.option("--resume", metavar="RUN", help="Continue a run: folder, run id or 'last'.")
+@click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and stop.")
+@click.option("--budget", metavar="TIME", help="Fewer prompts, to end within 45m, 2h, 90s.")
+@click.option("--yes", is_flag=True, help="Do not ask before a long run.")
+@format_options
+def run(
+    experiment: str | None,
+    settings: tuple[str, ...],
+    out: Path,
+    resume: str | None,
+    plan_only: bool,
+    budget: str | None,
+    yes: bool,
+    form: str,
+    **flags: Any,
+) -> int:
+    """Run EXPERIMENT: a built-in name, a .toml file, or nothing but flags.
+
+    The plain arm is always measured beside the others, on the same prompts, in alternation.
+    """
+    budget_s = seconds(budget)
+    given = Flags(**{f.name: flags[f.name] for f in fields(Flags)})
+    old = find_run(resume, out) if resume is not None else None
+    if old is not None and budget_s is not None:
+        raise UsageError("--budget cannot shorten a run that is resumed", "leave it out")
+    source = experiment if old is None or experiment else str(old.experiment)
+    session = Session(
+        prepare(load_experiment(source, given, settings)),
+        out,
+        resume=old,
+        budget_s=budget_s,
+        command=sys.argv,
+    )
+    if plan_only:
+        _show_plan(session, form)
+        return 0
+    if not session.check():
+        assert old is not None
+        click.echo(f"{old.path} is finished: nothing to resume", err=True)
+        write_summary(analyse(old), old, form)
+        return 0
+    return _measure(session, form, ask=not yes and sys.stdin.isatty())
+
+
+def _show_plan(session: Session, form: str) -> None:
+    cost = session.plan()
+    prompts = cost.items
+    smallest = planned_difference(prompts)
+    if form != "console":
+        row = {f.name: getattr(cost, f.name) for f in fields(cost)}
+        write([{**row, "minutes": cost.minutes, "smallest_difference": smallest}], form)
+        return
+    click.echo(f"arms: {', '.join(session.prepared.arm_names)}")
+    for name, chosen in session.prepared.selection.items():
+        turns = sum(len(prompt.turns) for prompt in chosen)
+        click.echo(f"suite {name}: {len(chosen)} prompts, {turns} turns")
+    click.echo(cost_line(cost))
+    click.echo(
+        f"smallest difference that {prompts} prompts can show: about {100 * smallest:.0f} % "
+        "(assuming a spread of 25 % between prompts)"
+    )
+
+
+def _measure(session: Session, form: str, ask: bool) -> int:
+    with RunProgress(ask) as progress:
+        try:
+            folder = session.run(progress.hooks())
+        except (KeyboardInterrupt, click.Abort):
+            _say_how_to_resume(progress.folder)
+            return INTERRUPTED
+    summary = analyse(folder)
+    write_summary(summary, folder, form)
+    if exit_code(summary):
+        click.echo(f"not every request was done; specbench run --resume {folder.path}", err=True)
+    return exit_code(summary)
+
+
+def _say_how_to_resume(folder: RunFolder | None) -> None:
+    if folder is None:
+        click.echo("interrupted before the first request; nothing was written", err=True)
+    else:
+        click.echo(
+            f"interrupted; what was finished is in {folder.path}\n"
+            f"continue with: specbench run --resume {folder.path}",
+            err=True,
+        )

@@ -1,0 +1,251 @@
+"""The composition root: the only module that sees measurement and storage together.
+
+``Session`` loads the engine, writes the manifest and measures; ``analyse`` turns what is on disk
+into tables and needs neither an engine nor torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from specbench import catalog
+from specbench.core.manifest import RecordId, digest, settled
+from specbench.core.request import Request
+from specbench.core.table import COLUMNS
+from specbench.core.trace import Trace
+from specbench.engines.protocol import Engine, EngineFactory
+from specbench.experiment_manifest import build_manifest
+from specbench.experiment_prepare import Prepared
+from specbench.measure.calibrate import Calibration, calibrate, warmup_requests
+from specbench.measure.clock import monotonic
+from specbench.measure.estimate import Estimate, Speed, assumed_speed, estimate, fit_budget
+from specbench.measure.guards import Guard, cell_guards, concurrency_guard
+from specbench.measure.requests import check_prompts
+from specbench.measure.runner import Outcome, Runner
+from specbench.report.markdown import markdown
+from specbench.results.cells import ALL_SUITES, Cell, MeasuredCell, measure_cells
+from specbench.results.items import COLUMNS as ITEM_COLUMNS
+from specbench.results.items import csv_text, item_rows
+from specbench.results.read import Recorded, read_run
+from specbench.results.resume import refuse_changes, refuse_other_identity, reopen
+from specbench.results.store import (
+    RunFolder,
+    create_run,
+    new_run_id,
+    probe,
+    write_atomic,
+)
+from specbench.results.summarise import summarise_run
+from specbench.results.summary import Summary, summary_text
+from specbench.results.tables import table_rows
+from specbench.results.writer import TraceWriter, begin_traces
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What a caller hears while a run goes on.
+
+    Attributes:
+        note: a line for the reader.
+        begin: the run's folder, records to come, and the estimate, before the first request.
+        advance: each new record.
+    """
+
+    note: Callable[[str], None] = lambda text: None
+    begin: Callable[[RunFolder, int, Estimate], None] = lambda folder, total, cost: None
+    advance: Callable[[Trace], None] = lambda trace: None
+
+
+@dataclass(slots=True)
+class Session:
+    """One call of ``specbench run``.
+
+    Attributes:
+        out: the folder of runs.
+        resume: the run that is continued; None for a new one.
+        budget_s: time to stay within, in seconds; None = no limit.
+        command: the command line, for the manifest.
+    """
+
+    prepared: Prepared
+    out: Path
+    resume: RunFolder | None = None
+    budget_s: float | None = None
+    command: Sequence[str] = ()
+    _recorded: Recorded | None = field(default=None, init=False)
+
+    def plan(self) -> Estimate:
+        """The estimate before anything was measured; a budget is applied first."""
+        speed = assumed_speed(self.prepared.experiment.target.device)
+        if self.budget_s is not None:
+            return self._fit(speed)[1]
+        return self._cost(self.prepared.largest, speed)
+
+    def check(self) -> bool:
+        """Whether anything is left to do; all checks of files, before the engine loads.
+
+        Raises:
+            UsageError: results cannot be written, or the resumed run had other settings.
+        """
+        if self.resume is None:
+            probe(self.out)
+            return True
+        probe(self.resume.path)
+        self._recorded = reopen(self.resume)
+        manifest = self._recorded.manifest
+        new = self.prepared.experiment.resolved()
+        refuse_changes(manifest.experiment, new, manifest.run, "settings")
+        return not self._recorded.finished
+
+    def run(self, hooks: Hooks) -> RunFolder:
+        """Load, warm up, write the manifest, measure. Ctrl-C leaves a run that can be resumed."""
+        hooks.note(f"loading {self.prepared.experiment.target.model}")
+        engine = self._open()
+        try:
+            rendered = check_prompts(engine, self.prepared.selection)
+            requests = self._warmup_requests(engine)
+            hooks.note("warming up")
+            names = self.prepared.arm_names
+            calibration = calibrate(engine, self.prepared.conditions, names, requests, monotonic)
+            if self.budget_s is not None and self.resume is None:
+                self._shrink(calibration, hooks)
+            folder = self._folder(engine, calibration, rendered.template)
+            self._measure(engine, folder, calibration, hooks)
+        finally:
+            engine.close()
+        return folder
+
+    def _open(self) -> Engine:
+        experiment = self.prepared.experiment
+        factory = cast(EngineFactory, catalog.resolve("engines", experiment.engine))
+        target = experiment.target.model_dump()
+        policy = experiment.workload.system_policy
+        return factory(
+            {**experiment.target.options, **target, "system_policy": policy}, self.prepared.arms
+        )
+
+    def _warmup_requests(self, engine: Engine) -> list[Request]:
+        conditions = self.prepared.conditions
+        return warmup_requests(
+            engine, conditions, self.prepared.warmup_prompts()
+        ) or warmup_requests(engine, conditions, self.prepared.selection)
+
+    def _cost(self, limit: int, speed: Speed) -> Estimate:
+        units = self.prepared.units(limit)
+        return estimate(units, self.prepared.conditions.max_new_tokens, speed)
+
+    def _fit(self, speed: Speed) -> tuple[int, Estimate]:
+        assert self.budget_s is not None
+        return fit_budget(
+            self.budget_s, self.prepared.largest, lambda limit: self._cost(limit, speed)
+        )
+
+    def _shrink(self, calibration: Calibration, hooks: Hooks) -> None:
+        limit, _ = self._fit(calibration.speed)
+        if limit < self.prepared.largest:
+            hooks.note(
+                f"--budget: at most {limit} prompts per suite instead of {self.prepared.largest}"
+            )
+            self.prepared = self.prepared.limited(limit)
+
+    def _folder(self, engine: Engine, calibration: Calibration, template: str) -> RunFolder:
+        if self.resume is not None and self._recorded is not None:
+            old = self._recorded.manifest
+            new = build_manifest(
+                self.prepared, engine, calibration, template, old.run, self.command
+            )
+            refuse_other_identity(old, new)
+            self.resume.drop_derived()
+            return self.resume
+        run = new_run_id(digest(self.prepared.experiment.resolved()))
+        manifest = build_manifest(self.prepared, engine, calibration, template, run, self.command)
+        resolved = self.prepared.resolved_toml()
+        folder = create_run(self.out, manifest, self.prepared.passed, resolved)
+        begin_traces(folder, run)
+        return folder
+
+    def _measure(
+        self, engine: Engine, folder: RunFolder, calibration: Calibration, hooks: Hooks
+    ) -> None:
+        recorded = self._recorded
+        done = _outcomes(recorded)
+        units = self.prepared.units()
+        cost = estimate(units, self.prepared.conditions.max_new_tokens, calibration.speed, done)
+        writer = TraceWriter(folder, recorded.next_tick if recorded else 0)
+        try:
+            if recorded is not None:
+                writer.resumed()
+            hooks.begin(folder, cost.requests, cost)
+            Runner(
+                engine=engine,
+                conditions=self.prepared.conditions,
+                sink=writer,
+                done=done,
+                resumed=recorded.resumes + 1 if recorded else 0,
+                on_record=hooks.advance,
+            ).run(units)
+            for arm in self.prepared.arm_names:
+                writer.memory(arm, engine.memory(arm))
+        finally:
+            writer.close()
+
+
+def _outcomes(recorded: Recorded | None) -> Mapping[RecordId, Outcome]:
+    if recorded is None:
+        return {}
+    return {
+        record: Outcome(trace.ok, trace.text)
+        for record, trace in recorded.traces.items()
+        if settled(trace)
+    }
+
+
+def analyse(folder: RunFolder, write: bool = True) -> Summary:
+    """Measure what is on disk; with ``write`` rebuild items.csv, table.csv and the summary."""
+    recorded = read_run(folder)
+    cells = measure_cells(recorded)
+    guards = _guards(cells, recorded.manifest.seed)
+    codes = {cell: [guard.code for guard in found] for cell, found in guards.items()}
+    summary = summarise_run(recorded, cells, codes, _warnings(guards))
+    if write:
+        rows = table_rows(recorded.manifest, cells, codes)
+        write_atomic(folder.items, csv_text(ITEM_COLUMNS, item_rows(recorded)))
+        write_atomic(folder.table, csv_text(COLUMNS, (row.cells() for row in rows)))
+        write_atomic(folder.summary_json, summary_text(summary))
+        write_atomic(folder.summary_md, markdown(summary))
+    return summary
+
+
+def _guards(cells: Mapping[Cell, MeasuredCell], seed: int) -> dict[Cell, list[Guard]]:
+    found = {
+        cell: cell_guards(measured.traces, measured.plain, measured.metrics)
+        for cell, measured in cells.items()
+        if not cell.category
+    }
+    families: dict[Cell, dict[int, MeasuredCell]] = {}
+    for cell in found:
+        families.setdefault(cell._replace(concurrency=0), {})[cell.concurrency] = cells[cell]
+    for family, by_concurrency in families.items():
+        traces = {level: measured.traces for level, measured in by_concurrency.items()}
+        for guard in concurrency_guard(traces, seed=seed):
+            found[family._replace(concurrency=max(by_concurrency))].append(guard)
+    return found
+
+
+def _warnings(guards: Mapping[Cell, Sequence[Guard]]) -> list[str]:
+    """One line per kind of guard: where it was seen first, how often, and what to do."""
+    grouped: dict[str, list[tuple[Cell, Guard]]] = {}
+    for cell, found in guards.items():
+        for guard in found:
+            if cell.suite != ALL_SUITES:
+                grouped.setdefault(guard.code, []).append((cell, guard))
+    lines = []
+    for code, seen in grouped.items():
+        cell, guard = seen[0]
+        more = f" (and {len(seen) - 1} more cells)" if len(seen) > 1 else ""
+        place = f"{cell.suite}, temperature {cell.temperature:g}, {cell.arm}"
+        lines.append(f"{code}: {place}{more}: {guard.text}; {guard.next_step}")
+    return lines

@@ -1,0 +1,101 @@
+"""Checks arms against what drafters, rules and engines declare, before any model loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, cast
+
+from specbench import catalog
+from specbench.core.arm import ArmSpec
+from specbench.core.manifest import UNKNOWN, ArmFactors
+from specbench.errors import PrerequisiteError, UsageError
+
+
+class DrafterFacts(Protocol):
+    """What a drafter's ``info`` declares."""
+
+    law: str
+    tree: bool
+    needs_model: bool
+    options: Mapping[str, str]
+
+
+class RuleFacts(Protocol):
+    """What a rule's ``info`` declares."""
+
+    lossless: str
+    laws: Sequence[str]
+    tree: bool
+    parameters: Mapping[str, str]
+
+
+def check_arms(arms: Sequence[ArmSpec]) -> tuple[ArmFactors, ...]:
+    """The factors of all arms.
+
+    Raises:
+        UsageError: unknown name or option, or a drafter and a rule that do not combine.
+        PrerequisiteError: a package that a drafter or rule needs is missing.
+    """
+    for arm in arms:
+        catalog.entry("engines", arm.engine)
+        catalog.entry("drafters", arm.drafter)
+        catalog.entry("rules", arm.rule)
+    return tuple(_factors(arm) for arm in arms)
+
+
+def _factors(arm: ArmSpec) -> ArmFactors:
+    drafter = cast(DrafterFacts, _info("drafters", arm.drafter))
+    if arm.plain:
+        return ArmFactors(arm.name, arm.drafter, 0, "none", arm.engine, lossless="proven")
+    rule = cast(RuleFacts, _info("rules", arm.rule))
+    where = f"arm {arm.name}"
+    _known_options(f"{where}: drafter {arm.drafter}", arm.drafter_options, drafter.options)
+    _known_options(f"{where}: rule {arm.rule}", arm.rule_options, rule.parameters)
+    if drafter.needs_model and not isinstance(arm.drafter_options.get("model"), str):
+        raise UsageError(
+            f"{where}: drafter {arm.drafter} needs a draft model",
+            'give --draft MODEL, or options = { model = "..." }',
+        )
+    if drafter.law not in rule.laws:
+        raise UsageError(
+            f"{where}: rule {arm.rule} cannot judge drafter {arm.drafter}: it takes drafts of law "
+            f"{' or '.join(rule.laws)}, not {drafter.law}",
+            "`specbench list matrix` shows what combines",
+        )
+    if drafter.tree and not rule.tree:
+        raise UsageError(
+            f"{where}: rule {arm.rule} judges chains, drafter {arm.drafter} drafts trees",
+            "`specbench list matrix` shows what combines",
+        )
+    return ArmFactors(
+        name=arm.name,
+        drafter=arm.drafter,
+        k=arm.k,
+        rule=arm.rule,
+        engine=arm.engine,
+        tree="tree" if drafter.tree else "chain",
+        draft_law=drafter.law,
+        lossless=str(rule.lossless) or UNKNOWN,
+        drafter_options=arm.drafter_options,
+        rule_options=arm.rule_options,
+    )
+
+
+def _info(table: str, name: str) -> object:
+    try:
+        return catalog.resolve(table, name).info  # type: ignore[attr-defined]
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package == "specbench":
+            raise
+        raise PrerequisiteError(
+            f"{table[:-1]} {name!r} needs the package {package!r}",
+            "pip install 'specbench-llm[native]'",
+        ) from error
+
+
+def _known_options(where: str, given: Iterable[str], known: Mapping[str, str]) -> None:
+    for name in given:
+        if name not in known:
+            hint = catalog.nearest(name, list(known)) if known else "it takes none"
+            raise UsageError(f"{where} has no option {name!r}", hint)

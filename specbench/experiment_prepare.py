@@ -1,0 +1,180 @@
+"""Everything about an experiment that can be checked before a model loads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import tomli_w
+
+from specbench.core.arm import ArmSpec
+from specbench.core.manifest import ArmFactors, SuiteUse, digest
+from specbench.core.request import Sampling
+from specbench.core.suite import Prompt, Suite
+from specbench.errors import UsageError
+from specbench.experiment_arms import check_arms
+from specbench.experiment_load import Loaded
+from specbench.experiment_schema import Experiment, Workload
+from specbench.measure.plan import Unit, plan_units
+from specbench.measure.requests import Conditions
+from specbench.models.locate import locate
+from specbench.suites.loader import load_suite, select
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A checked experiment with its prompts."""
+
+    experiment: Experiment
+    passed: str
+    arms: tuple[ArmSpec, ...]
+    factors: tuple[ArmFactors, ...]
+    suites: tuple[Suite, ...]
+    selection: Mapping[str, tuple[Prompt, ...]]
+    conditions: Conditions
+
+    @property
+    def arm_names(self) -> list[str]:
+        """Names of all arms, plain first."""
+        return [arm.name for arm in self.arms]
+
+    @property
+    def largest(self) -> int:
+        """Prompts of the largest suite."""
+        return max(len(prompts) for prompts in self.selection.values())
+
+    def units(self, limit: int | None = None) -> list[Unit]:
+        """The plan for the first ``limit`` prompts of each suite."""
+        chosen = {name: prompts[:limit] for name, prompts in self.selection.items()}
+        return plan_units(chosen, self.conditions, self.arm_names)
+
+    def limited(self, limit: int) -> Prepared:
+        """The same experiment on at most ``limit`` prompts per suite."""
+        workload = self.experiment.workload.model_copy(update={"limit": limit})
+        return replace(
+            self,
+            experiment=self.experiment.model_copy(update={"workload": workload}),
+            selection={name: prompts[:limit] for name, prompts in self.selection.items()},
+        )
+
+    def warmup_prompts(self) -> Mapping[str, tuple[Prompt, ...]]:
+        """Prompts to warm up on: as many as are measured, but others, where a suite has any."""
+        left = {}
+        for suite in self.suites:
+            chosen = self.selection[suite.name]
+            measured = {prompt.id for prompt in chosen}
+            rest = tuple(prompt for prompt in suite.prompts if prompt.id not in measured)
+            left[suite.name] = rest[: len(chosen)] or chosen
+        return left
+
+    def suite_uses(self) -> tuple[SuiteUse, ...]:
+        """The suites as the manifest names them."""
+        split = self.experiment.workload.split
+        return tuple(
+            SuiteUse(
+                name=suite.name,
+                version=suite.version,
+                digest=suite.digest,
+                split=split,
+                items=len(prompts),
+                turns=sum(len(prompt.turns) for prompt in prompts),
+                items_digest=digest([prompt.id for prompt in prompts]),
+            )
+            for suite in self.suites
+            for prompts in [self.selection[suite.name]]
+        )
+
+    def resolved_toml(self) -> str:
+        """The resolved experiment as TOML."""
+        return tomli_w.dumps(self.experiment.resolved())
+
+
+def prepare(loaded: Loaded) -> Prepared:
+    """Check names, suites, options and the place of the target.
+
+    Raises:
+        UsageError, PrerequisiteError: with the name, the value and what to do.
+    """
+    experiment = loaded.experiment
+    arms = tuple(experiment.arms())
+    factors = check_arms(arms)
+    if experiment.engine == "native":
+        _locate_models(experiment, arms)
+    workload = experiment.workload
+    suites = tuple(load_suite(name) for name in workload.suites)
+    _different([suite.name for suite in suites], workload.suites)
+    selection = {suite.name: _chosen(suite, workload) for suite in suites}
+    if workload.history == "fixed":
+        _require_recorded(selection)
+    conditions = _conditions(workload, experiment.target.context)
+    return Prepared(experiment, loaded.passed, arms, factors, suites, selection, conditions)
+
+
+def _locate_models(experiment: Experiment, arms: Sequence[ArmSpec]) -> None:
+    locate(experiment.target.model, revision=experiment.target.revision)
+    for arm in arms:
+        model, revision = (arm.drafter_options.get(name) for name in ("model", "revision"))
+        if isinstance(model, str):
+            locate(model, revision=revision if isinstance(revision, str) else None)
+
+
+def _chosen(suite: Suite, workload: Workload) -> tuple[Prompt, ...]:
+    known = [name for name in workload.categories if name in suite.categories]
+    if workload.categories and not known:
+        raise UsageError(
+            f"suite {suite.name} has none of the categories {workload.categories}",
+            f"known: {', '.join(suite.categories)}",
+        )
+    return select(
+        suite,
+        split=workload.split,
+        limit=workload.limit,
+        categories=known or None,
+        seed=workload.seed,
+    )
+
+
+def _different(names: Sequence[str], given: Sequence[str]) -> None:
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise UsageError(
+            f"two suites are called {', '.join(sorted(twice))}: {', '.join(given)}",
+            "rename one of them",
+        )
+
+
+def _require_recorded(selection: Mapping[str, Sequence[Prompt]]) -> None:
+    for suite, prompts in selection.items():
+        for prompt in prompts:
+            if len(prompt.recorded) < len(prompt.turns) - 1:
+                raise UsageError(
+                    f"history = 'fixed': prompt {prompt.id} of suite {suite} has no recorded "
+                    f"answer to turn {len(prompt.recorded) + 1}",
+                    "record answers in the suite, or use history = 'plain'",
+                )
+
+
+def _conditions(workload: Workload, context: int | None) -> Conditions:
+    samplings = tuple(
+        Sampling(
+            temperature=temperature,
+            top_k=workload.top_k,
+            top_p=workload.top_p,
+            min_p=workload.min_p,
+            repetition_penalty=workload.repetition_penalty,
+            frequency_penalty=workload.frequency_penalty,
+            presence_penalty=workload.presence_penalty,
+        )
+        for temperature in workload.temperatures
+    )
+    return Conditions(
+        samplings=samplings,
+        max_new_tokens=workload.max_new_tokens,
+        history=workload.history,
+        repeats=workload.repeats,
+        concurrency=tuple(workload.concurrency),
+        seed=workload.seed,
+        warmup=workload.warmup,
+        stop=tuple(workload.stop),
+        context=context,
+    )

@@ -1,0 +1,215 @@
+"""The shape of experiment.toml: a wrong file gives the file, key, value and what to write."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, cast
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
+
+from specbench.core.arm import PLAIN, ArmSpec
+from specbench.core.request import Sampling
+from specbench.errors import UsageError
+
+SCHEMA_VERSION = 1
+
+ARM_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+
+WRITE = {
+    "schema_version": f"schema_version = {SCHEMA_VERSION}",
+    "model": 'a named demo model, a Hugging Face id, a folder or a .gguf file, as "..."',
+    "dtype": '"float32", "bfloat16" or "float16"',
+    "device": '"cpu", "cuda" or "cuda:0"',
+    "suites": 'a list of suite names or paths, as ["code", "chat", "translation"]',
+    "split": '"test", "dev" or "all"',
+    "limit": "a whole number of prompts per suite, at least 1, or leave the key out for all",
+    "temperatures": "a list of different numbers of at least 0, as [0.0, 0.7]",
+    "top_p": "a number above 0 and at most 1 (1 = off)",
+    "top_k": "a whole number of at least 0 (0 = off)",
+    "min_p": "a number from 0 to 1 (0 = off)",
+    "max_new_tokens": "a whole number of at least 1",
+    "repeats": "a whole number of at least 1",
+    "concurrency": "a list of different whole numbers of at least 1, as [1, 8]",
+    "history": '"plain", "own" or "fixed"',
+    "system_policy": '"merge-into-user" (or "merge"), "drop" or "fail"',
+    "seed": "a whole number of at least 0",
+    "warmup": "a whole number of at least 1",
+    "stop": 'a list of strings, as ["\\n\\n"]',
+    "drafter": "a name of `specbench list drafters`",
+    "k": "a whole number of at least 0: the longest draft in tokens",
+    "rule": "a name of `specbench list rules`",
+    "options": "a table of the drafter's options, as options = { min_n = 1 }",
+    "rule_options": "a table of the rule's options",
+}
+
+Options = dict[str, object]
+
+
+class _Border(BaseModel):
+    # strict: "5" is not 5 and true is not a number; a wrong type is a wrong file.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Target(_Border):
+    """The [target] table: the model that every arm decodes, and how it is loaded."""
+
+    model: Annotated[str, Field(min_length=1)]
+    revision: str | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    device: Annotated[str, Field(min_length=1)] = "cpu"
+    prepack: bool = True
+    context: Annotated[int, Field(ge=2)] | None = None
+    template: str | None = None
+    options: Options = Field(default_factory=dict)
+
+
+class Workload(_Border):
+    """The [workload] table: which prompts, sampled how, how often and how many at a time."""
+
+    suites: Annotated[list[str], Field(min_length=1)]
+    split: Literal["test", "dev", "all"] = "test"
+    limit: Annotated[int, Field(ge=1)] | None = None
+    categories: list[str] = Field(default_factory=list)
+    temperatures: Annotated[list[float], Field(min_length=1)] = Field(default=[0.0])
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_k: Annotated[int, Field(ge=0)] = 0
+    min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
+    repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    max_new_tokens: Annotated[int, Field(ge=1)] = 128
+    repeats: Annotated[int, Field(ge=1)] = 1
+    concurrency: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] = Field(
+        default=[1]
+    )
+    history: Literal["plain", "own", "fixed"] = "plain"
+    system_policy: Literal["merge-into-user", "drop", "fail"] = "merge-into-user"
+    seed: Annotated[int, Field(ge=0)] = 1
+    warmup: Annotated[int, Field(ge=1)] = 1
+    stop: list[str] = Field(default_factory=list)
+
+    @field_validator("suites", "temperatures", "concurrency")
+    @classmethod
+    def _different(cls, values: list[object]) -> list[object]:
+        if len(set(values)) != len(values):
+            raise ValueError("a value occurs twice")
+        return values
+
+    @field_validator("system_policy", mode="before")
+    @classmethod
+    def _short_name(cls, value: object) -> object:
+        return "merge-into-user" if value == "merge" else value
+
+    @field_validator("temperatures")
+    @classmethod
+    def _temperatures(cls, values: list[float]) -> list[float]:
+        for value in values:
+            Sampling(temperature=value)
+        return values
+
+
+class Arm(_Border):
+    """One [arm.NAME] table."""
+
+    drafter: Annotated[str, Field(min_length=1)]
+    k: Annotated[int, Field(ge=0)] = 5
+    rule: str = "rejection"
+    options: Options = Field(default_factory=dict)
+    rule_options: Options = Field(default_factory=dict)
+
+
+class Experiment(_Border):
+    """experiment.toml. The plain arm is implied and always present."""
+
+    schema_version: Literal[1]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")] = "flags"
+    title: str = ""
+    engine: str = "native"
+    target: Target
+    workload: Workload
+    arm: dict[str, Arm] = Field(default_factory=dict)
+
+    @field_validator("arm")
+    @classmethod
+    def _names(cls, arms: dict[str, Arm]) -> dict[str, Arm]:
+        for name, arm in arms.items():
+            if name == PLAIN:
+                raise ValueError(f"{PLAIN!r} is always present; remove [arm.{PLAIN}]")
+            if not ARM_NAME.match(name):
+                raise ValueError(f"arm name {name!r}: use letters, digits, '_', '-' and '.'")
+            if arm.drafter == "none":
+                raise ValueError(f"[arm.{name}] drafts nothing: that is the arm {PLAIN!r}")
+        return arms
+
+    def arms(self) -> list[ArmSpec]:
+        """All arms, plain first."""
+        declared = [
+            ArmSpec(name, arm.drafter, arm.k, arm.rule, self.engine, arm.options, arm.rule_options)
+            for name, arm in self.arm.items()
+        ]
+        return [ArmSpec(PLAIN, engine=self.engine), *declared]
+
+    def resolved(self) -> dict[str, object]:
+        """Every key with its value, defaults included; keys without a value are left out."""
+        return cast(dict[str, object], self.model_dump(mode="json", exclude_none=True))
+
+
+def check(data: Mapping[str, object], source: str) -> Experiment:
+    """Check the content of an experiment file; its version comes before anything else.
+
+    Raises:
+        UsageError: names ``source``, the key, the value and what to write instead.
+    """
+    version = data.get("schema_version")
+    if isinstance(version, bool) or not isinstance(version, int):
+        found = "is missing" if version is None else f"= {version!r} is not a whole number"
+        raise UsageError(f"{source}: schema_version {found}", f"write {WRITE['schema_version']}")
+    if version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{source}: schema_version = {version} is newer than this specbench reads",
+            f"upgrade specbench, or write {WRITE['schema_version']}",
+        )
+    try:
+        return Experiment.model_validate(data)
+    except ValidationError as error:
+        findings = [_finding(item["loc"], item) for item in error.errors(include_url=False)]
+        raise UsageError(f"{source}: " + f"\n{source}: ".join(findings)) from error
+
+
+def _finding(place: Sequence[int | str], item: Mapping[str, object]) -> str:
+    key = ".".join(str(part) for part in place)
+    name = next((part for part in reversed(place) if isinstance(part, str)), "")
+    write = f"; write {WRITE[name]}" if name in WRITE else ""
+    if item["type"] == "missing":
+        return f"{key}: missing{write}"
+    if item["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(name, known_keys(place[:-1]), n=2, cutoff=0.5)
+        instead = f"did you mean {' or '.join(close)}?" if close else "remove it; known here: "
+        instead += "" if close else ", ".join(known_keys(place[:-1]))
+        return f"{key} = {_short(item['input'])}: unknown key; {instead}"
+    reason = str(item["msg"]).removeprefix("Value error, ")
+    if name in ("arm", "temperatures"):
+        return f"{key}: {reason}{write}"
+    return f"{key} = {_short(item['input'])}: {reason}{write}"
+
+
+def known_keys(place: Sequence[int | str]) -> list[str]:
+    """The keys that the table at ``place`` takes."""
+    if not place:
+        return list(Experiment.model_fields)
+    tables: dict[str, type[BaseModel]] = {"target": Target, "workload": Workload, "arm": Arm}
+    table = tables.get(str(place[0]))
+    return list(table.model_fields) if table else []
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

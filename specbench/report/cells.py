@@ -1,0 +1,178 @@
+"""Cells of the summary table as text: a value, n/a with a footnote, or 0, never confused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from specbench.results.summary import Figure, Summary, SummaryRow
+
+SPEEDUP = "speed-up [95 %]"
+"""Header of the column that must stay on one line."""
+
+
+@dataclass(slots=True)
+class Footnotes:
+    """Numbered reasons for ``n/a``; equal reasons share a number."""
+
+    notes: list[str] = field(default_factory=list)
+
+    def mark(self, reason: str) -> str:
+        """``n/a`` with the number of its reason."""
+        if reason not in self.notes:
+            self.notes.append(reason)
+        return f"n/a[{self.notes.index(reason) + 1}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The summary table as text."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    footnotes: tuple[str, ...]
+
+
+def grid(summary: Summary) -> Grid:
+    """One row per cell; the concurrency is shown where there is more than 1 to tell apart."""
+    notes = Footnotes()
+    loaded = any(row.concurrency != 1 for row in summary.rows)
+    header = ["suite", "T", "arm", "accept length", "accept rate", "ITL p50/p99 ms", "TTFT ms"]
+    header += ["tok/s", SPEEDUP, "output", "rule", "lossless"]
+    if loaded:
+        header.insert(2, "c")
+    rows = []
+    for row in summary.rows:
+        cells = _row(row, notes)
+        if loaded:
+            cells.insert(2, str(row.concurrency))
+        rows.append(tuple(cells))
+    return Grid(tuple(header), tuple(rows), tuple(notes.notes))
+
+
+def _row(row: SummaryRow, notes: Footnotes) -> list[str]:
+    figures = row.figures
+    median, tail = figures["itl_p50"], figures["itl_p99"]
+    speed = figures["tokens_per_s" if row.concurrency == 1 else "tokens_per_s_device"]
+    return [
+        row.suite,
+        f"{row.temperature:g}",
+        f"{row.arm} !" if row.guards else row.arm,
+        number(figures["accept_length"], ".2f", notes),
+        number(figures["accept_rate"], ".2f", notes),
+        f"{_short(median.value)}/{_short(tail.value)}"
+        if median.value is not None and tail.value is not None
+        else notes.mark(median.reason or tail.reason),
+        number(figures["ttft"], ".0f", notes),
+        number(speed, ".1f", notes),
+        speedup(figures["speedup"], notes),
+        row.identity or "-",
+        row.rule or "-",
+        row.lossless,
+    ]
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def number(figure: Figure, form: str, notes: Footnotes) -> str:
+    """A value in the given form, or ``n/a`` with its reason."""
+    return notes.mark(figure.reason) if figure.value is None else format(figure.value, form)
+
+
+def speedup(figure: Figure, notes: Footnotes) -> str:
+    """A speed-up with its interval; a slow-down says so in words."""
+    if figure.value is None:
+        return notes.mark(figure.reason)
+    text = f"{figure.value:.2f}x"
+    if figure.low is not None and figure.high is not None:
+        text += f" [{figure.low:.2f}, {figure.high:.2f}]"
+    return f"{text} slower" if figure.value < 1 else text
+
+
+def heading(summary: Summary) -> str:
+    """Title, target and state of the run in one line."""
+    return (
+        f"{summary.title}: {summary.target}, {summary.dtype}, {summary.device}, run {summary.run}"
+    )
+
+
+def state(summary: Summary) -> str:
+    """How many requests ended how; empty words are left out, an incomplete run says so."""
+    counts = [f"{summary.ok} of {summary.planned} requests done"]
+    counts += [
+        f"{count} {word}"
+        for count, word in (
+            (summary.failed, "failed"),
+            (summary.skipped, "skipped"),
+            (summary.missing, "missing"),
+        )
+        if count
+    ]
+    text = f"{summary.conversations} conversations, {', '.join(counts)}"
+    if summary.resumes:
+        text += f", resumed {summary.resumes} times"
+    return text if summary.complete else f"INCOMPLETE, not to be ranked: {text}"
+
+
+def loops(summary: Summary) -> list[str]:
+    """Figures without looping outputs, where some loop."""
+    lines = []
+    for row in summary.rows:
+        share, sound = row.figures["degenerate_share"].value, row.figures["speedup_sound"]
+        length = row.figures["accept_length_sound"]
+        if share and sound.value is not None and length.value is not None:
+            lines.append(
+                f"{row.suite} T={row.temperature:g} {row.arm}: accept length {length.value:.2f}, "
+                f"speed-up {speedup(sound, Footnotes())} without the {share:.0%} looping outputs"
+            )
+    return lines
+
+
+def identities(summary: Summary) -> list[str]:
+    """Outputs that are not identical to plain's at temperature 0, item by item."""
+    return [
+        f"{row.suite} {row.arm}: {row.identity_detail}"
+        for row in summary.rows
+        if row.identity_detail and row.suite != "all"
+    ]
+
+
+def first_tokens(summary: Summary) -> list[str]:
+    """What drafting costs before the first token, over all suites."""
+    names = {row.suite for row in summary.rows}
+    lines = []
+    for row in summary.rows:
+        figure = row.figures["ttft_overhead"]
+        if figure.value is not None and (row.suite == "all" or len(names) == 1):
+            text = f"T={row.temperature:g} {row.arm}: {figure.value:+.1f} ms"
+            if figure.low is not None and figure.high is not None:
+                text += f" [{figure.low:+.1f}, {figure.high:+.1f}]"
+            lines.append(text)
+    return lines
+
+
+def memory(summary: Summary) -> list[str]:
+    """Weights and KV bytes per token of each arm, in words."""
+    return [f"{arm}: {', '.join(_held(held))}" for arm, held in summary.memory.items()]
+
+
+def _held(held: Mapping[str, int | None]) -> list[str]:
+    words = {
+        "target_weights": "target weights",
+        "draft_weights": "draft weights",
+        "target_kv_per_token": "target KV per token",
+        "draft_kv_per_token": "draft KV per token",
+        "peak": "peak",
+    }
+    return [f"{text} {_bytes(held.get(name))}" for name, text in words.items()]
+
+
+def _bytes(count: int | None) -> str:
+    if count is None:
+        return "n/a"
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"

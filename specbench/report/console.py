@@ -1,0 +1,84 @@
+"""The summary for a terminal: a table of at most 120 columns, then what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from specbench.report.cells import (
+    SPEEDUP,
+    first_tokens,
+    grid,
+    heading,
+    identities,
+    loops,
+    memory,
+    state,
+)
+from specbench.results.summary import Summary
+
+WIDTH = 120
+NUMERIC = frozenset({"T", "c", "accept length", "accept rate", "TTFT ms", "tok/s"})
+
+HEADERS = {"lossless": "loss-\nless"}
+
+
+class ConsoleSummary:
+    """A rich renderable; colour repeats what words already say."""
+
+    def __init__(self, summary: Summary, path: str) -> None:
+        self._summary = summary
+        self._path = path
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Heading, table, sentence, notes, path."""
+        summary = self._summary
+        yield Text(heading(summary), style="bold")
+        yield Text(state(summary), style="" if summary.complete else "bold red")
+        yield self._table()
+        yield Text(summary.sentence, style="bold")
+        for title, lines in self._notes():
+            if lines:
+                yield Text(f"\n{title}")
+                for text in lines:
+                    yield Text(f"  {text}")
+        yield Text(f"\n{self._path}")
+
+    def _table(self) -> Table:
+        content = grid(self._summary)
+        table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+        for name in content.header:
+            # Words of a header stand below each other: the figures decide how wide a column is.
+            table.add_column(
+                HEADERS.get(name, name.replace(" ", "\n", 1)),
+                justify="right" if name in NUMERIC else "left",
+                overflow="fold",
+                no_wrap=name in (SPEEDUP, "suite"),
+            )
+        for index, row in enumerate(content.rows):
+            texts = [Text(cell, style=_style(cell)) for cell in row]
+            last = index + 1 == len(content.rows) or content.rows[index + 1][:2] != row[:2]
+            table.add_row(*texts, end_section=last)
+        return table
+
+    def _notes(self) -> list[tuple[str, Sequence[str]]]:
+        summary = self._summary
+        footnotes = [f"[{i}] {text}" for i, text in enumerate(grid(summary).footnotes, 1)]
+        return [
+            ("not available:", footnotes),
+            ("greedy outputs that differ from plain's:", identities(summary)),
+            ("without looping outputs:", loops(summary)),
+            ("! warnings:", summary.warnings),
+            ("failed and skipped:", summary.failures),
+            ("time to first token, arm minus plain:", first_tokens(summary)),
+            ("memory:", memory(summary)),
+        ]
+
+
+def _style(cell: str) -> str:
+    if cell.startswith("MISMATCH"):
+        return "bold red"
+    return "yellow" if cell.endswith("slower") or cell.startswith("tie ") else ""

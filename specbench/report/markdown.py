@@ -1,0 +1,43 @@
+"""The summary as Markdown: summary.md of a run folder, and the README's table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specbench.report.cells import (
+    Grid,
+    first_tokens,
+    grid,
+    heading,
+    identities,
+    loops,
+    memory,
+    state,
+)
+from specbench.results.summary import Summary
+
+
+def markdown(summary: Summary) -> str:
+    """The whole summary."""
+    table = grid(summary)
+    parts = [f"# {heading(summary)}", state(summary), "", *table_lines(table), "", summary.sentence]
+    parts += _section("Not available", [f"[{i}] {n}" for i, n in enumerate(table.footnotes, 1)])
+    parts += _section("Greedy outputs that differ from plain's", identities(summary))
+    parts += _section("Without looping outputs", loops(summary))
+    parts += _section("Warnings", summary.warnings)
+    parts += _section("Failed and skipped", summary.failures)
+    parts += _section("Time to first token, arm minus plain", first_tokens(summary))
+    parts += _section("Memory", memory(summary))
+    return "\n".join(parts) + "\n"
+
+
+def table_lines(table: Grid) -> list[str]:
+    """The table alone, one line per row."""
+    header = " | ".join(table.header)
+    rule = " | ".join("---" for _ in table.header)
+    rows = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in table.rows]
+    return [f"| {line} |" for line in (header, rule, *rows)]
+
+
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", f"## {title}", *(f"- {line}" for line in lines)] if lines else []

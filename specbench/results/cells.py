@@ -1,0 +1,100 @@
+"""The cells of a run: suite x temperature x concurrency x arm, each measured once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from specbench.core.arm import PLAIN, ArmMemory
+from specbench.core.quantity import Quantity
+from specbench.core.trace import Tick, Trace
+from specbench.metrics.table import measure_cell
+from specbench.results.read import Recorded
+
+ALL_SUITES = "all"
+"""Name of the cells that pool every suite of a run."""
+
+
+class Cell(NamedTuple):
+    """Names one cell of the table."""
+
+    suite: str
+    temperature: float
+    concurrency: int
+    arm: str
+    category: str = ""
+    """Empty for the whole suite."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCell:
+    """A cell with the records behind it and every metric -> stat -> quantity."""
+
+    traces: tuple[Trace, ...]
+    plain: tuple[Trace, ...]
+    ticks: tuple[Tick, ...]
+    metrics: Mapping[str, Mapping[str, Quantity]]
+
+
+def measure_cells(recorded: Recorded) -> dict[Cell, MeasuredCell]:
+    """Every cell of a run in table order; pooled cells, where there are several suites, last.
+
+    A category is a cell of its own if the suite has another, and if it holds two prompts or more.
+    """
+    grouped: dict[Cell, list[Trace]] = {cell: [] for cell in _cells(recorded)}
+    for trace in recorded.traces.values():
+        key = trace.key
+        places = {(key.suite, ""), (ALL_SUITES, ""), (key.suite, trace.category)}
+        for suite, category in places:
+            cell = Cell(suite, key.temperature, trace.concurrency, trace.arm, category)
+            if cell in grouped:
+                grouped[cell].append(trace)
+    measured = {}
+    for cell, traces in grouped.items():
+        plain = grouped[cell._replace(arm=PLAIN)]
+        ticks = _ticks(recorded, cell, traces)
+        metrics = measure_cell(
+            traces, plain, ticks, _memory(recorded, cell), seed=recorded.manifest.seed
+        )
+        measured[cell] = MeasuredCell(tuple(traces), tuple(plain), tuple(ticks), metrics)
+    return measured
+
+
+def _cells(recorded: Recorded) -> Iterator[Cell]:
+    manifest = recorded.manifest
+    identity = manifest.identity
+    suites = [suite.name for suite in manifest.suites]
+    groups = [(suite, category) for suite in suites for category in ("", *_split(recorded, suite))]
+    if len(suites) > 1:
+        groups.append((ALL_SUITES, ""))
+    for suite, category in groups:
+        for sampling in identity.sampling:
+            for concurrency in identity.concurrency:
+                for arm in manifest.arms:
+                    yield Cell(
+                        suite, float(sampling["temperature"]), concurrency, arm.name, category
+                    )
+
+
+def _split(recorded: Recorded, suite: str) -> list[str]:
+    prompts: dict[str, set[str]] = {}
+    for trace in recorded.traces.values():
+        if trace.key.suite == suite and trace.category:
+            prompts.setdefault(trace.category, set()).add(trace.key.item)
+    if len(prompts) < 2:
+        return []
+    return sorted(category for category, items in prompts.items() if len(items) > 1)
+
+
+def _ticks(recorded: Recorded, cell: Cell, traces: Sequence[Trace]) -> list[Tick]:
+    """The ticks of the units behind a cell; a block that also holds other categories has none."""
+    units = dict.fromkeys(trace.unit for trace in traces)
+    if cell.category and cell.concurrency > 1:
+        return []
+    return [tick for unit in units for tick in recorded.ticks.get((cell.arm, unit), ())]
+
+
+def _memory(recorded: Recorded, cell: Cell) -> ArmMemory | None:
+    held = recorded.memory.get(cell.arm)
+    return None if held is None else ArmMemory(**held)

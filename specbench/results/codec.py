@@ -1,0 +1,145 @@
+"""Records of traces.jsonl: one JSON object per line, columnar, strict (no NaN, no Infinity)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from specbench.core.request import RequestKey
+from specbench.core.trace import (
+    Arrivals,
+    Evidence,
+    Finish,
+    Granularity,
+    Lane,
+    Span,
+    Steps,
+    Tick,
+    TickKind,
+    Trace,
+)
+
+Columns = TypeVar("Columns", Steps, Arrivals, Evidence)
+
+_KEY = tuple(f.name for f in fields(RequestKey))
+_COLUMNAR = {"steps": Steps, "arrivals": Arrivals, "evidence": Evidence}
+_PLAIN = tuple(f.name for f in fields(Trace) if f.name not in ("key", *_COLUMNAR))
+_TICK = tuple(f.name for f in fields(Tick) if f.name != "spans")
+_INFINITE = {math.inf: "inf", -math.inf: "-inf"}
+_FINITE = {text: value for value, text in _INFINITE.items()}
+
+
+def line(record: Mapping[str, object]) -> bytes:
+    """The record as one line of strict JSON."""
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode() + b"\n"
+
+
+def parse_line(raw: bytes) -> dict[str, Any]:
+    """The record behind a line; raises ValueError on anything but one strict JSON object."""
+    record = json.loads(raw, parse_constant=_refuse)
+    if not isinstance(record, dict) or "record" not in record:
+        raise ValueError("not a record")
+    return record
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def encode_trace(trace: Trace, tick_offset: int = 0) -> dict[str, object]:
+    """A trace as JSON values.
+
+    Infinite log-probabilities are written as "inf" and "-inf". A NaN has no value: it becomes
+    null, and ``undefined`` names its column.
+    """
+    record: dict[str, object] = {"record": "trace"}
+    record["key"] = {name: getattr(trace.key, name) for name in _KEY}
+    record.update({name: getattr(trace, name) for name in _PLAIN})
+    undefined: list[str] = []
+    for table in _COLUMNAR:
+        columns = getattr(trace, table)
+        record[table] = {
+            f.name: _encode(getattr(columns, f.name), f"{table}.{f.name}", undefined)
+            for f in fields(columns)
+        }
+    if tick_offset:
+        record["steps"]["tick"] = [tick + tick_offset for tick in trace.steps.tick]  # type: ignore[index]
+    if undefined:
+        record["undefined"] = undefined
+    return record
+
+
+def _encode(column: Sequence[Any], name: str, undefined: list[str]) -> list[Any]:
+    if all(not isinstance(value, float) or math.isfinite(value) for value in column):
+        return list(column)
+    if any(isinstance(value, float) and math.isnan(value) for value in column):
+        undefined.append(name)
+    return [
+        value if not isinstance(value, float) or math.isfinite(value) else _INFINITE.get(value)
+        for value in column
+    ]
+
+
+def decode_trace(record: Mapping[str, Any]) -> Trace:
+    """The trace behind a record; raises KeyError, TypeError or ValueError if it is not one."""
+    plain = {name: record[name] for name in _PLAIN}
+    plain["granularity"] = Granularity(plain["granularity"])
+    plain["finish"] = Finish(plain["finish"])
+    return Trace(
+        key=RequestKey(**{name: record["key"][name] for name in _KEY}),
+        steps=_decode(Steps, record["steps"]),
+        arrivals=_decode(Arrivals, record["arrivals"]),
+        evidence=_decode(Evidence, record["evidence"]),
+        **plain,
+    )
+
+
+def _decode(kind: type[Columns], columns: Mapping[str, list[Any]]) -> Columns:
+    values: dict[str, Any] = {
+        name: [_FINITE.get(v, v) for v in column]
+        if any(isinstance(v, str) for v in column)
+        else column
+        for name, column in columns.items()
+    }
+    table = kind(**values)
+    if len({len(getattr(table, f.name)) for f in fields(kind)}) > 1:
+        raise ValueError(f"columns of {kind.__name__.lower()} differ in length")
+    return table
+
+
+def encode_ticks(
+    arm: str, unit: str, ticks: Sequence[Tick], tick_offset: int = 0
+) -> dict[str, object]:
+    """Ticks of one arm in one unit; their spans are rows of a second table, joined by place."""
+    record: dict[str, object] = {"record": "ticks", "arm": arm, "unit": unit}
+    record.update({name: [getattr(tick, name) for tick in ticks] for name in _TICK})
+    record["index"] = [tick.index + tick_offset for tick in ticks]
+    spans = [(place, span) for place, tick in enumerate(ticks) for span in tick.spans]
+    record["spans"] = {
+        "tick": [place for place, _ in spans],
+        "phase": [span.phase for _, span in spans],
+        "lane": [span.lane for _, span in spans],
+        "start_ns": [span.start_ns for _, span in spans],
+        "end_ns": [span.end_ns for _, span in spans],
+    }
+    return record
+
+
+def decode_ticks(record: Mapping[str, Any]) -> list[Tick]:
+    """The ticks behind a record; raises KeyError, TypeError or ValueError if it holds none."""
+    spans: dict[int, list[Span]] = {}
+    table = record["spans"]
+    names = ("tick", "phase", "lane", "start_ns", "end_ns")
+    for place, phase, lane, start, end in zip(*(table[name] for name in names), strict=True):
+        spans.setdefault(place, []).append(Span(phase, Lane(lane), start, end))
+    rows = zip(*(record[name] for name in _TICK), strict=True)
+    ticks = []
+    for place, row in enumerate(rows):
+        values = dict(zip(_TICK, row, strict=True))
+        values["kind"] = TickKind(values["kind"])
+        ticks.append(Tick(**values, spans=tuple(spans.get(place, ()))))
+    return ticks

@@ -1,0 +1,68 @@
+"""items.csv: one row per record, with the counts that comparisons need and its trace's hash."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+
+from specbench.core.manifest import Manifest, RecordId, canonical, settings_digest
+from specbench.core.trace import Trace
+from specbench.results.read import Recorded
+
+STEP_SUMS = ("proposed", "verified", "judged", "accepted", "committed")
+
+COLUMNS = (
+    *("suite", "item", "turn", "category", "split", "temperature", "repeat", "concurrency"),
+    *("arm", "unit", "order", "resumed", "finish", "error", "seed", "prompt_tokens"),
+    *("prompt_sha256", "settings_sha256", "output_tokens", "steps", *STEP_SUMS, "cut"),
+    *("first_token_ns", "last_token_ns", "output_sha256", "trace_sha256"),
+)
+"""Times are since the request's start; empty cells are values that do not exist."""
+
+
+def item_rows(recorded: Recorded) -> Iterator[list[str]]:
+    """Rows of items.csv, sorted by what they are, so that a resumed run gives the same file."""
+    for record in sorted(recorded.traces, key=_place):
+        trace = recorded.traces[record]
+        yield _row(recorded.manifest, record, trace, recorded.hashes[record])
+
+
+def csv_text(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A CSV document with a header line."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _place(record: RecordId) -> tuple[object, ...]:
+    key = record.key
+    item = (key.suite, key.item, key.turn, key.temperature, key.repeat)
+    return (*item, record.concurrency, record.arm)
+
+
+def _row(manifest: Manifest, record: RecordId, trace: Trace, trace_hash: str) -> list[str]:
+    key, steps, times = trace.key, trace.steps, trace.arrivals.t_ns
+    cut = next((cut for cut in steps.cut if cut), "")
+    sums = [str(sum(getattr(steps, name))) if len(steps) else "" for name in STEP_SUMS]
+    return [
+        *(key.suite, key.item, str(key.turn), trace.category, trace.split),
+        *(repr(key.temperature), str(key.repeat), str(trace.concurrency)),
+        *(trace.arm, trace.unit, str(trace.order), str(trace.resumed), trace.finish),
+        *(_free_text(trace.error), str(trace.seed), str(trace.prompt_tokens), trace.prompt_hash),
+        settings_digest(manifest, record, trace.prompt_hash),
+        str(len(trace.output_ids) or sum(trace.arrivals.tokens)) if trace.ok else "",
+        *(str(len(steps)) if len(steps) else "", *sums, cut),
+        *(str(times[index] - trace.start_ns) if times else "" for index in (0, -1)),
+        sha256(canonical(trace.output_ids).encode()).hexdigest() if trace.ok else "",
+        trace_hash,
+    ]
+
+
+def _free_text(text: str) -> str:
+    # A spreadsheet would run a cell that starts like a formula; error texts are not ours.
+    line = " ".join(text.split())
+    return f"'{line}" if line.startswith(("=", "+", "-", "@")) else line

@@ -1,0 +1,66 @@
+"""Versions of result files: read first, older ones migrated step by step, newer ones refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pydantic import TypeAdapter, ValidationError
+
+from specbench.core.manifest import SCHEMA_VERSION, Manifest
+from specbench.errors import UsageError
+
+Document = dict[str, object]
+
+MIGRATIONS: Mapping[int, Callable[[Document], Document]] = {}
+"""Version n -> the step from n to n + 1. None yet: version 1 is the first."""
+
+_MANIFEST = TypeAdapter(Manifest)
+
+
+class ResultError(UsageError):
+    """A result file that cannot be read or does not fit; the message names the place."""
+
+
+def upgrade(
+    document: Mapping[str, object],
+    source: str,
+    migrations: Mapping[int, Callable[[Document], Document]] = MIGRATIONS,
+    current: int = SCHEMA_VERSION,
+) -> Document:
+    """The document in the current version.
+
+    Raises:
+        ResultError: no version, a newer version, or an older one that no step leads from.
+    """
+    version = document.get("schema_version")
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise ResultError(f"{source}: no schema_version: this is not a result file of specbench")
+    if version > current:
+        raise ResultError(
+            f"{source}: schema_version {version} is newer than this specbench reads ({current})",
+            "upgrade specbench",
+        )
+    upgraded = dict(document)
+    for step in range(version, current):
+        if step not in migrations:
+            raise ResultError(f"{source}: schema_version {version} can no longer be read")
+        upgraded = migrations[step](upgraded) | {"schema_version": step + 1}
+    return upgraded
+
+
+def read_manifest(document: Mapping[str, object], source: str) -> Manifest:
+    """The manifest behind parsed JSON."""
+    upgraded = upgrade(document, source)
+    try:
+        return _MANIFEST.validate_python(upgraded)
+    except ValidationError as error:
+        item = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in item["loc"])
+        raise ResultError(f"{source}: {key} = {item['input']!r}: {item['msg']}") from error
+
+
+def manifest_document(manifest: Manifest) -> Document:
+    """The manifest as plain JSON values."""
+    document = _MANIFEST.dump_python(manifest, mode="json")
+    assert isinstance(document, dict)
+    return document

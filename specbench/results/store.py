@@ -1,0 +1,130 @@
+"""The run folder: nothing is overwritten, the manifest comes first, files appear whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from specbench.core.manifest import Manifest
+from specbench.errors import UsageError
+from specbench.results.schema import manifest_document
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The files of one run."""
+
+    path: Path
+
+    @property
+    def manifest(self) -> Path:
+        """What the run is, written before it begins."""
+        return self.path / "manifest.json"
+
+    @property
+    def experiment(self) -> Path:
+        """The resolved experiment; running it again repeats the run."""
+        return self.path / "experiment.toml"
+
+    @property
+    def passed(self) -> Path:
+        """The experiment as it was passed."""
+        return self.path / "experiment.passed.toml"
+
+    @property
+    def traces(self) -> Path:
+        """Everything that happened; all other files can be rebuilt from it."""
+        return self.path / "traces.jsonl"
+
+    @property
+    def items(self) -> Path:
+        """One row per record."""
+        return self.path / "items.csv"
+
+    @property
+    def table(self) -> Path:
+        """Metrics, long form."""
+        return self.path / "table.csv"
+
+    @property
+    def summary_json(self) -> Path:
+        """The summary as data; `show` prints it."""
+        return self.path / "summary.json"
+
+    @property
+    def summary_md(self) -> Path:
+        """The summary to read."""
+        return self.path / "summary.md"
+
+    def drop_derived(self) -> None:
+        """Remove the files that are made from traces.jsonl, before it grows."""
+        for path in (self.items, self.table, self.summary_json, self.summary_md):
+            path.unlink(missing_ok=True)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace a file in one step: a reader sees the old or the new content, never half of it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes private files; results are as readable as any other file of the user.
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    # The only portable way to read it is to set it.
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def probe(out: Path) -> None:
+    """Make sure that runs can be written below ``out``, before anything slow begins.
+
+    Raises:
+        UsageError: the folder cannot be made or written.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"cannot write results to {out}: {reason}", "choose another --out") from (
+            error
+        )
+
+
+def new_run_id(settings: str, now: datetime | None = None) -> str:
+    """UTC time and the first digits of the settings' digest."""
+    moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
+    return f"{moment}-{settings[:8]}"
+
+
+def create_run(out: Path, manifest: Manifest, passed: str, resolved: str) -> RunFolder:
+    """Make the folder of a new run with its manifest and experiment; nothing is overwritten."""
+    folder = RunFolder(out / manifest.run)
+    try:
+        folder.path.mkdir(parents=True)
+    except FileExistsError as error:
+        raise UsageError(
+            f"{folder.path} exists already", f"continue it with --resume {manifest.run}"
+        ) from error
+    write_atomic(folder.passed, passed)
+    write_atomic(folder.experiment, resolved)
+    document = json.dumps(
+        manifest_document(manifest), indent=2, ensure_ascii=False, allow_nan=False
+    )
+    write_atomic(folder.manifest, document + "\n")
+    return folder

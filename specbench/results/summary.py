@@ -1,0 +1,93 @@
+"""The summary as data: one row per cell, one sentence, what to distrust. Reports only print it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import TypeAdapter, ValidationError
+
+from specbench.core.manifest import SCHEMA_VERSION
+from specbench.results.schema import ResultError, upgrade
+from specbench.results.store import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number with its interval, or None with the reason."""
+
+    value: float | None
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One cell; ``identity`` is the greedy verdict, empty where there is none."""
+
+    suite: str
+    temperature: float
+    concurrency: int
+    arm: str
+    prompts: int
+    rule: str
+    lossless: str
+    identity: str
+    identity_detail: str
+    figures: Mapping[str, Figure]
+    guards: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run in one page. ``complete`` is False while planned records fail or are missing."""
+
+    run: str
+    title: str
+    target: str
+    dtype: str
+    device: str
+    complete: bool
+    planned: int
+    ok: int
+    failed: int
+    skipped: int
+    conversations: int
+    resumes: int
+    sentence: str
+    rows: tuple[SummaryRow, ...]
+    warnings: tuple[str, ...]
+    failures: tuple[str, ...]
+    memory: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def missing(self) -> int:
+        """Planned records that are not on disk."""
+        return max(0, self.planned - self.ok - self.failed - self.skipped)
+
+
+_SUMMARY = TypeAdapter(Summary)
+
+
+def summary_text(summary: Summary) -> str:
+    """The summary as a strict JSON document."""
+    document = _SUMMARY.dump_python(summary, mode="json")
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_summary(folder: RunFolder) -> Summary:
+    """The summary written at the end of a run; ResultError names what is wrong with it."""
+    path = folder.summary_json
+    try:
+        document = json.loads(path.read_bytes())
+        if not isinstance(document, dict):
+            raise ValueError("not a JSON object")
+        return _SUMMARY.validate_python(upgrade(document, str(path)))
+    except (OSError, ValueError, ValidationError) as error:
+        hint = f"specbench rescore {folder.path} makes it again"
+        raise ResultError(f"{path}: cannot be read: {error}", hint) from error

@@ -1,0 +1,66 @@
+"""table.csv: every metric of every cell in long form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from specbench.core.manifest import Manifest
+from specbench.core.table import Row
+from specbench.metrics.definitions import DEFINITIONS
+from specbench.results.cells import Cell, MeasuredCell
+from specbench.results.identity import (
+    DEFINITION,
+    METRIC,
+    greedy_identity,
+    quantities,
+    tolerance,
+)
+
+IDENTITY_DIGITS = 16
+"""Digits of the identity's digest in a row; the manifest has the identity itself."""
+
+
+def table_rows(
+    manifest: Manifest,
+    cells: Mapping[Cell, MeasuredCell],
+    guards: Mapping[Cell, Sequence[str]],
+) -> Iterator[Row]:
+    """The rows of table.csv, in the order of the cells.
+
+    Args:
+        guards: names of the reasons to distrust a cell.
+    """
+    limit = tolerance(manifest)
+    for cell, measured in cells.items():
+        start = _cell_row(manifest, cell, " ".join(guards.get(cell, ())))
+        for metric, stats in measured.metrics.items():
+            definition = f"{metric}@{DEFINITIONS[metric].version}"
+            for stat, quantity in stats.items():
+                yield start.measured(metric, stat, definition, quantity)
+        for stat, quantity in quantities(greedy_identity(cell, measured, limit)).items():
+            yield start.measured(METRIC, stat, DEFINITION, quantity)
+
+
+def _cell_row(manifest: Manifest, cell: Cell, guards: str) -> Row:
+    arm, identity = manifest.arm(cell.arm), manifest.identity
+    splits = {suite.split for suite in manifest.suites}
+    return Row(
+        run=manifest.run,
+        identity=identity.digest()[:IDENTITY_DIGITS],
+        arm=cell.arm,
+        drafter=arm.drafter,
+        k_max=arm.k,
+        tree=arm.tree,
+        rule=arm.rule,
+        draft_law=arm.draft_law,
+        lossless=arm.lossless,
+        engine=arm.engine,
+        dtype=identity.dtype,
+        quant=arm.quant,
+        suite=cell.suite,
+        split=splits.pop() if len(splits) == 1 else "",
+        category=cell.category,
+        temperature=cell.temperature,
+        concurrency=cell.concurrency,
+        guards=guards,
+    )

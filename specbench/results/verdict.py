@@ -1,0 +1,86 @@
+"""The one sentence under the table: which arm won, by how much, and what the run could show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specbench.results.summary import Figure, SummaryRow
+
+EXPLAINED = frozenset(
+    {
+        "degenerate",
+        "first_request_slow",
+        "output_lengths_differ",
+        "split_by_resume",
+        "time_unattributed",
+        "ttft_outlier",
+    }
+)
+"""Guards that explain a figure without making it worthless; all others keep an arm unranked.
+
+An interruption splits one interleaving unit at most, so ``split_by_resume`` explains as well.
+"""
+
+
+def sentence(rows: Sequence[SummaryRow]) -> str:
+    """One clause per temperature and concurrency, over the cells that pool all suites.
+
+    An arm wins only where its whole interval is above 1; an interval that holds 1 shows nothing.
+    """
+    settings = dict.fromkeys((row.temperature, row.concurrency) for row in rows)
+    several = len({concurrency for _, concurrency in settings}) > 1
+    clauses = []
+    for setting in settings:
+        chosen = [row for row in rows if (row.temperature, row.concurrency) == setting]
+        place = f"at temperature {setting[0]:g}"
+        place += f" and concurrency {setting[1]}" if several else ""
+        clauses.append(f"{place}, {_clause(chosen)}")
+    text = "; ".join(clauses)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _clause(rows: Sequence[SummaryRow]) -> str:
+    measured = [row for row in rows if headline(row).value is not None]
+    ranked = [row for row in measured if not set(row.guards) - EXPLAINED]
+    if not measured:
+        return "no speed-up could be measured"
+    if not ranked:
+        reasons = ", ".join(sorted({guard for row in measured for guard in row.guards}))
+        return f"no arm is ranked ({reasons})"
+    best = max(ranked, key=lambda row: headline(row).value or 0.0)
+    return f"{_claim(best)} over {_basis(best)} ({_limit(best)})"
+
+
+def headline(row: SummaryRow) -> Figure:
+    """The speed-up that is claimed: without looping outputs where some loop."""
+    share, sound = row.figures["degenerate_share"].value, row.figures["speedup_sound"]
+    return sound if share and sound.value is not None else row.figures["speedup"]
+
+
+def _claim(row: SummaryRow) -> str:
+    figure = headline(row)
+    low, high = figure.low, figure.high
+    size = f"{figure.value:.2f}x plain"
+    unproven = f"no arm was shown to be faster than plain: the best, {row.arm}, ran at {size}"
+    if low is None or high is None:
+        return f"{unproven} without an interval"
+    size += f" [95 % interval {low:.2f} to {high:.2f}]"
+    if low > 1:
+        return f"{row.arm} had the largest speed-up, {size},"
+    if high < 1:
+        return f"every arm was slower than plain: the best, {row.arm}, ran at {size}"
+    return f"{unproven} [95 % interval {low:.2f} to {high:.2f}]"
+
+
+def _basis(row: SummaryRow) -> str:
+    figure = headline(row)
+    if figure is row.figures["speedup"]:
+        return f"{row.prompts} prompts"
+    return f"the {figure.n} of {row.prompts} prompts without looping output"
+
+
+def _limit(row: SummaryRow) -> str:
+    smallest = row.figures["detectable"].value
+    if smallest is None:
+        return "too few prompts to say which difference could be shown"
+    return f"the smallest difference this run could show is {100 * smallest:.1f} %"

@@ -1,0 +1,92 @@
+"""Appends to traces.jsonl: when a call returns, its record survives a crash."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import BinaryIO
+
+from specbench.core.arm import ArmMemory
+from specbench.core.manifest import SCHEMA_VERSION
+from specbench.core.trace import Tick, Trace
+from specbench.errors import SpecbenchError, UsageError
+from specbench.results.codec import encode_ticks, encode_trace, line
+from specbench.results.store import RunFolder
+
+
+class TraceWriter:
+    """The one writer of a run; a second one is refused.
+
+    ``tick_offset`` keeps tick numbers of a resumed run apart from those of earlier sessions.
+    """
+
+    def __init__(self, folder: RunFolder, tick_offset: int = 0) -> None:
+        self._file: BinaryIO = folder.traces.open("ab")
+        _lock(self._file, folder)
+        self._tick_offset = tick_offset
+
+    def trace(self, trace: Trace) -> None:
+        """Append one trace."""
+        self._append(encode_trace(trace, self._tick_offset))
+
+    def ticks(self, arm: str, unit: str, ticks: Sequence[Tick]) -> None:
+        """Append the ticks of one arm in one unit; engines without ticks leave no record."""
+        if ticks:
+            self._append(encode_ticks(arm, unit, ticks, self._tick_offset))
+
+    def memory(self, arm: str, held: ArmMemory) -> None:
+        """Append what an arm held at the end of a session, its peak among it."""
+        self._append({"record": "memory", "arm": arm, "held": asdict(held)})
+
+    def resumed(self) -> None:
+        """Note that the run goes on after an interruption."""
+        self._append({"record": "resume", "time": datetime.now(UTC).isoformat()})
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _append(self, record: dict[str, object]) -> None:
+        try:
+            self._file.write(line(record))
+            _flush(self._file)
+        except OSError as error:
+            raise SpecbenchError(
+                f"cannot write {self._file.name}: {error.strerror}",
+                "what was finished is on disk; make room and continue with --resume",
+            ) from error
+
+
+def begin_traces(folder: RunFolder, run: str) -> None:
+    """Write the first line of a new traces.jsonl: what the file is, and in which version."""
+    with folder.traces.open("xb") as file:
+        file.write(line({"record": "run", "schema_version": SCHEMA_VERSION, "run": run}))
+        _flush(file)
+
+
+def _flush(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+if sys.platform == "win32":
+
+    def _lock(file: BinaryIO, folder: RunFolder) -> None:
+        """No advisory locks here."""
+
+else:
+    import fcntl
+
+    def _lock(file: BinaryIO, folder: RunFolder) -> None:
+        # The kernel drops the lock with the process, however that ends.
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise UsageError(
+                f"{folder.path} is being written by another process",
+                "wait for it to end, or stop it, before resuming this run",
+            ) from error

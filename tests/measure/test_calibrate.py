@@ -1,0 +1,51 @@
+"""Warm-up is outside everything that is measured, and meets the measured shapes (case D9)."""
+
+from __future__ import annotations
+
+import pytest
+
+from specbench.core.request import Sampling
+from specbench.engines.scripted import ScriptedEngine
+from specbench.measure.calibrate import calibrate, warmup_requests
+from specbench.measure.clock import ManualClock
+from tests.measure.fakes import ARMS, conditions, prompt
+
+
+def test_warm_up_covers_temperatures_arms_and_concurrencies_and_leaves_nothing(monkeypatch):
+    settings = conditions(samplings=(Sampling(0.0), Sampling(0.7)), concurrency=(1, 4))
+    engine = ScriptedEngine(ARMS)
+    seen = []
+    monkeypatch.setattr(
+        ScriptedEngine,
+        "warm_up",
+        lambda self, arm, requests, concurrency: seen.append((arm, concurrency, len(requests))),
+    )
+    requests = warmup_requests(engine, settings, {"suite": [prompt("a"), prompt("b c d e")]})
+    assert {request.sampling.temperature for request in requests} == {0.0, 0.7}
+    assert {request.key.suite for request in requests} == {"warm-up/suite"}
+    assert len({len(request.token_ids) for request in requests}) == 2
+    calibrate(engine, settings, list(ARMS), requests, ManualClock())
+    assert seen == [
+        *(("plain", 1, 1), ("plain", 1, 4), ("ngram", 1, 1), ("ngram", 1, 4)),
+        *(("plain", 4, 4), ("ngram", 4, 4)),
+    ]
+    assert engine.drain_ticks() == []
+
+
+def test_first_request_and_speed_are_kept_apart():
+    clock = ManualClock()
+
+    class Slow(ScriptedEngine):
+        def warm_up(self, arm, requests, concurrency):
+            clock.advance(1_537_000_000 * len(requests))
+
+        def run(self, arm, requests, concurrency):
+            for trace in ScriptedEngine.run(self, arm, requests, concurrency):
+                clock.advance(58_000_000 * len(trace.output_ids))
+                yield trace
+
+    engine = Slow(ARMS)
+    requests = warmup_requests(engine, conditions(), {"suite": [prompt("a")]})
+    found = calibrate(engine, conditions(), ["plain"], requests, clock)
+    assert found.first_request_ms == {"plain": 1537.0}
+    assert found.speed.seconds_per_token("plain", 1) == pytest.approx(0.058)
