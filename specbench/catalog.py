@@ -27,6 +27,7 @@ RULES = {
 
 ENGINES = {
     "native": "specbench.engines.native:open_engine",
+    "scripted": "specbench.engines.scripted:open_engine",
 }
 
 SUITES = {

@@ -34,6 +34,7 @@ class OracleMixDrafter(NoDrafter):
         return one_hot_draft(
             [self._planted(row, max(room, 0)) for row, room in zip(rows, budget, strict=True)],
             [ShortDraft.NONE] * len(rows),
+            torch.device("cpu"),
         )
 
     def _planted(self, row: DecodedSequence, room: int) -> list[int]:

@@ -64,7 +64,7 @@ class PlannedDrafter(NoDrafter):
             list(self._plan(row.tokens.tolist()))[:room]
             for row, room in zip(rows, budget, strict=True)
         ]
-        return one_hot_draft(drafts, [ShortDraft.NONE] * len(rows))
+        return one_hot_draft(drafts, [ShortDraft.NONE] * len(rows), torch.device("cpu"))
 
 
 def run(loop: DecodeLoop, rows: Sequence[DecodedSequence]) -> None:

@@ -17,7 +17,7 @@ from rich.progress import (
 )
 
 from specbench.core.trace import Trace
-from specbench.experiment import Hooks
+from specbench.experiment.session import Hooks
 from specbench.measure.estimate import Estimate
 from specbench.results.store import RunFolder
 

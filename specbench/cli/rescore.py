@@ -8,7 +8,7 @@ import click
 
 from specbench.cli.rows import format_options
 from specbench.cli.summary import write_summary
-from specbench.experiment import analyse
+from specbench.experiment.analyse import analyse
 from specbench.results.read import find_run
 
 

@@ -14,9 +14,10 @@ from specbench.cli.progress import RunProgress, cost_line
 from specbench.cli.rows import format_options, write
 from specbench.cli.summary import exit_code, write_summary
 from specbench.errors import UsageError
-from specbench.experiment import Session, analyse
-from specbench.experiment_load import Flags, load_experiment
-from specbench.experiment_prepare import prepare
+from specbench.experiment.analyse import analyse
+from specbench.experiment.load import Flags, load_experiment
+from specbench.experiment.prepare import prepare
+from specbench.experiment.session import Session
 from specbench.measure.estimate import planned_difference
 from specbench.results.read import find_run
 from specbench.results.store import RunFolder

@@ -31,7 +31,7 @@ def show(run: str, out: Path, form: str) -> None:
     if folder.summary_json.exists():
         summary = read_summary(folder)
     else:
-        from specbench.experiment import analyse
+        from specbench.experiment.analyse import analyse
 
         summary = analyse(folder, write=False)
     write_summary(summary, folder, form)

@@ -85,6 +85,7 @@ class RuleInfo:
         laws: draft laws it accepts, of ``one_hot`` and ``dense``.
         tree: whether it judges trees as well as chains.
         temperature_zero: what it does at temperature 0.
+        sampled: whether it judges rows at temperature > 0 at all.
         parameters: name -> meaning, with its default.
     """
 
@@ -95,6 +96,7 @@ class RuleInfo:
     laws: tuple[str, ...]
     tree: bool
     temperature_zero: str
+    sampled: bool = True
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 

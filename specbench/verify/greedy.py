@@ -16,6 +16,7 @@ INFO = RuleInfo(
     laws=("one_hot", "dense"),
     tree=False,
     temperature_zero="itself; refused at T > 0, where its output would be greedy",
+    sampled=False,
 )
 
 

@@ -286,7 +286,7 @@ def test_budget_of_a_run_follows_what_warm_up_measured(bench, capsys, monkeypatc
     from itertools import count
 
     ticking = count(0, 10**9)
-    monkeypatch.setattr("specbench.experiment.monotonic", lambda: next(ticking))
+    monkeypatch.setattr("specbench.experiment.session.monotonic", lambda: next(ticking))
     # One second of this clock for the 8 tokens of a calibration request: a second per prompt.
     assert bench.run(bench.write(items=10), "--budget", "4s") == 0
     assert "--budget: at most 4 prompts per suite instead of 10" in capsys.readouterr().err
@@ -298,7 +298,7 @@ def test_a_long_run_says_its_cost_first(bench, capsys, monkeypatch):
     from itertools import count
 
     ticking = count(0, 10**12)
-    monkeypatch.setattr("specbench.experiment.monotonic", lambda: next(ticking))
+    monkeypatch.setattr("specbench.experiment.session.monotonic", lambda: next(ticking))
     bench.run(bench.write(items=2))
     assert "1 arms, 2 requests, up to 16 tokens, about 33.3 minutes" in capsys.readouterr().err
 

@@ -70,7 +70,7 @@ def test_short_drafts_name_their_reason(prompt, room, drafted, short):
 
 
 @pytest.mark.parametrize(
-    "options", [{"min_n": 0}, {"min_n": 5}, {"max_n": 1}, {"occurrence": "middle"}]
+    "options", [{"min_n": 0}, {"min_n": 4, "max_n": 3}, {"max_n": 0}, {"occurrence": "middle"}]
 )
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(UsageError, match="ngram"):

@@ -13,6 +13,8 @@ from specbench.errors import UsageError
 from specbench.metrics.identities import tick_violations, violations
 from tests.engines.conftest import OPTIONS, RULES, K
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 ARMS = ["plain", *(f"{drafter}-{rule}" for drafter in OPTIONS for rule in RULES)]
 COUNT = 12
 

@@ -8,8 +8,8 @@ import tomllib
 import pytest
 
 from specbench.errors import PrerequisiteError, UsageError
-from specbench.experiment_load import Flags, builtin_names, load_experiment
-from specbench.experiment_prepare import prepare
+from specbench.experiment.load import Flags, builtin_names, load_experiment
+from specbench.experiment.prepare import prepare
 
 GOOD = """schema_version = 1
 name = "x"
@@ -166,7 +166,7 @@ def test_passed_text_keeps_the_overrides(tmp_path):
 def test_what_can_be_checked_is_checked_before_a_model_loads(
     tmp_path, monkeypatch, old, new, message
 ):
-    monkeypatch.setattr("specbench.experiment_prepare.locate", lambda *a, **k: None)
+    monkeypatch.setattr("specbench.experiment.prepare.locate", lambda *a, **k: None)
     path = tmp_path / "exp.toml"
     path.write_text(GOOD.replace(old, new, 1))
     with pytest.raises((UsageError, PrerequisiteError), match=re.compile(message, re.DOTALL)):
@@ -176,7 +176,7 @@ def test_what_can_be_checked_is_checked_before_a_model_loads(
 def test_a_draft_model_that_is_not_here_is_named_before_the_target_loads(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "specbench.experiment_prepare.locate", lambda name, **k: asked.append((name, k["revision"]))
+        "specbench.experiment.prepare.locate", lambda name, **k: asked.append((name, k["revision"]))
     )
     path = tmp_path / "exp.toml"
     options = 'options = {model = "d", revision = "r"}'

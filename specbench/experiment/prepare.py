@@ -12,9 +12,9 @@ from specbench.core.manifest import ArmFactors, SuiteUse, digest
 from specbench.core.request import Sampling
 from specbench.core.suite import Prompt, Suite
 from specbench.errors import UsageError
-from specbench.experiment_arms import check_arms
-from specbench.experiment_load import Loaded
-from specbench.experiment_schema import Experiment, Workload
+from specbench.experiment.arms import check_arms
+from specbench.experiment.load import Loaded
+from specbench.experiment.schema import Experiment, Workload
 from specbench.measure.plan import Unit, plan_units
 from specbench.measure.requests import Conditions
 from specbench.models.locate import locate
@@ -97,7 +97,7 @@ def prepare(loaded: Loaded) -> Prepared:
     """
     experiment = loaded.experiment
     arms = tuple(experiment.arms())
-    factors = check_arms(arms)
+    factors = check_arms(arms, experiment.workload.temperatures)
     if experiment.engine == "native":
         _locate_models(experiment, arms)
     workload = experiment.workload

@@ -11,7 +11,7 @@ from pathlib import Path
 from specbench.core.manifest import UNKNOWN, Identity, Manifest
 from specbench.core.request import Sampling
 from specbench.engines.protocol import Engine
-from specbench.experiment_prepare import Prepared
+from specbench.experiment.prepare import Prepared
 from specbench.measure.calibrate import Calibration
 from specbench.measure.environment import environment, without_secrets
 

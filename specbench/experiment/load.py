@@ -17,7 +17,7 @@ from typing import Any
 from specbench.catalog import nearest
 from specbench.core.manifest import canonical
 from specbench.errors import PrerequisiteError, UsageError
-from specbench.experiment_schema import SCHEMA_VERSION, Experiment, check
+from specbench.experiment.schema import SCHEMA_VERSION, Experiment, check
 from specbench.measure.environment import without_secrets
 
 BARE_WORD = re.compile(r"^[A-Za-z_./][\w./:@+-]*$")
@@ -61,7 +61,7 @@ class Loaded:
 
 def builtin_names() -> list[str]:
     """Names of the experiments that ship with specbench."""
-    folder = files("specbench") / "experiments"
+    folder = files("specbench.experiment") / "builtin"
     return sorted(
         entry.name.removesuffix(".toml")
         for entry in folder.iterdir()
@@ -105,7 +105,7 @@ def load_experiment(source: str | None, flags: Flags, settings: Sequence[str] = 
 
 def _read(source: str) -> tuple[str, str]:
     if source in builtin_names():
-        entry = files("specbench") / "experiments" / f"{source}.toml"
+        entry = files("specbench.experiment") / "builtin" / f"{source}.toml"
         return entry.read_text(encoding="utf-8"), f"experiment {source}"
     path = Path(source)
     if path.suffix != ".toml" and not path.exists():

@@ -1,8 +1,4 @@
-"""The composition root: the only module that sees measurement and storage together.
-
-``Session`` loads the engine, writes the manifest and measures; ``analyse`` turns what is on disk
-into tables and needs neither an engine nor torch.
-"""
+"""One call of ``specbench run``: check, load the engine, write the manifest, measure."""
 
 from __future__ import annotations
 
@@ -14,33 +10,23 @@ from typing import cast
 from specbench import catalog
 from specbench.core.manifest import RecordId, digest, settled
 from specbench.core.request import Request
-from specbench.core.table import COLUMNS
 from specbench.core.trace import Trace
 from specbench.engines.protocol import Engine, EngineFactory
-from specbench.experiment_manifest import build_manifest
-from specbench.experiment_prepare import Prepared
+from specbench.experiment.manifest import build_manifest
+from specbench.experiment.prepare import Prepared
 from specbench.measure.calibrate import Calibration, calibrate, warmup_requests
 from specbench.measure.clock import monotonic
 from specbench.measure.estimate import Estimate, Speed, assumed_speed, estimate, fit_budget
-from specbench.measure.guards import Guard, cell_guards, concurrency_guard
 from specbench.measure.requests import check_prompts
 from specbench.measure.runner import Outcome, Runner
-from specbench.report.markdown import markdown
-from specbench.results.cells import ALL_SUITES, Cell, MeasuredCell, measure_cells
-from specbench.results.items import COLUMNS as ITEM_COLUMNS
-from specbench.results.items import csv_text, item_rows
-from specbench.results.read import Recorded, read_run
+from specbench.results.read import Recorded
 from specbench.results.resume import refuse_changes, refuse_other_identity, reopen
 from specbench.results.store import (
     RunFolder,
     create_run,
     new_run_id,
     probe,
-    write_atomic,
 )
-from specbench.results.summarise import summarise_run
-from specbench.results.summary import Summary, summary_text
-from specbench.results.tables import table_rows
 from specbench.results.writer import TraceWriter, begin_traces
 
 
@@ -201,51 +187,3 @@ def _outcomes(recorded: Recorded | None) -> Mapping[RecordId, Outcome]:
         for record, trace in recorded.traces.items()
         if settled(trace)
     }
-
-
-def analyse(folder: RunFolder, write: bool = True) -> Summary:
-    """Measure what is on disk; with ``write`` rebuild items.csv, table.csv and the summary."""
-    recorded = read_run(folder)
-    cells = measure_cells(recorded)
-    guards = _guards(cells, recorded.manifest.seed)
-    codes = {cell: [guard.code for guard in found] for cell, found in guards.items()}
-    summary = summarise_run(recorded, cells, codes, _warnings(guards))
-    if write:
-        rows = table_rows(recorded.manifest, cells, codes)
-        write_atomic(folder.items, csv_text(ITEM_COLUMNS, item_rows(recorded)))
-        write_atomic(folder.table, csv_text(COLUMNS, (row.cells() for row in rows)))
-        write_atomic(folder.summary_json, summary_text(summary))
-        write_atomic(folder.summary_md, markdown(summary))
-    return summary
-
-
-def _guards(cells: Mapping[Cell, MeasuredCell], seed: int) -> dict[Cell, list[Guard]]:
-    found = {
-        cell: cell_guards(measured.traces, measured.plain, measured.metrics)
-        for cell, measured in cells.items()
-        if not cell.category
-    }
-    families: dict[Cell, dict[int, MeasuredCell]] = {}
-    for cell in found:
-        families.setdefault(cell._replace(concurrency=0), {})[cell.concurrency] = cells[cell]
-    for family, by_concurrency in families.items():
-        traces = {level: measured.traces for level, measured in by_concurrency.items()}
-        for guard in concurrency_guard(traces, seed=seed):
-            found[family._replace(concurrency=max(by_concurrency))].append(guard)
-    return found
-
-
-def _warnings(guards: Mapping[Cell, Sequence[Guard]]) -> list[str]:
-    """One line per kind of guard: where it was seen first, how often, and what to do."""
-    grouped: dict[str, list[tuple[Cell, Guard]]] = {}
-    for cell, found in guards.items():
-        for guard in found:
-            if cell.suite != ALL_SUITES:
-                grouped.setdefault(guard.code, []).append((cell, guard))
-    lines = []
-    for code, seen in grouped.items():
-        cell, guard = seen[0]
-        more = f" (and {len(seen) - 1} more cells)" if len(seen) > 1 else ""
-        place = f"{cell.suite}, temperature {cell.temperature:g}, {cell.arm}"
-        lines.append(f"{code}: {place}{more}: {guard.text}; {guard.next_step}")
-    return lines

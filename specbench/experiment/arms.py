@@ -8,6 +8,7 @@ from typing import Protocol, cast
 from specbench import catalog
 from specbench.core.arm import ArmSpec
 from specbench.core.manifest import UNKNOWN, ArmFactors
+from specbench.core.request import GREEDY_BELOW
 from specbench.errors import PrerequisiteError, UsageError
 
 
@@ -27,23 +28,25 @@ class RuleFacts(Protocol):
     laws: Sequence[str]
     tree: bool
     parameters: Mapping[str, str]
+    sampled: bool
 
 
-def check_arms(arms: Sequence[ArmSpec]) -> tuple[ArmFactors, ...]:
+def check_arms(arms: Sequence[ArmSpec], temperatures: Sequence[float]) -> tuple[ArmFactors, ...]:
     """The factors of all arms.
 
     Raises:
-        UsageError: unknown name or option, or a drafter and a rule that do not combine.
+        UsageError: unknown name or option, a drafter and a rule that do not combine, or a rule
+            that does not judge one of the temperatures.
         PrerequisiteError: a package that a drafter or rule needs is missing.
     """
     for arm in arms:
         catalog.entry("engines", arm.engine)
         catalog.entry("drafters", arm.drafter)
         catalog.entry("rules", arm.rule)
-    return tuple(_factors(arm) for arm in arms)
+    return tuple(_factors(arm, max(temperatures)) for arm in arms)
 
 
-def _factors(arm: ArmSpec) -> ArmFactors:
+def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
     drafter = cast(DrafterFacts, _info("drafters", arm.drafter))
     if arm.plain:
         return ArmFactors(arm.name, arm.drafter, 0, "none", arm.engine, lossless="proven")
@@ -66,6 +69,11 @@ def _factors(arm: ArmSpec) -> ArmFactors:
         raise UsageError(
             f"{where}: rule {arm.rule} judges chains, drafter {arm.drafter} drafts trees",
             "`specbench list matrix` shows what combines",
+        )
+    if hottest >= GREEDY_BELOW and not rule.sampled:
+        raise UsageError(
+            f"{where}: rule {arm.rule} judges temperature 0 only, but the run has {hottest:g}",
+            "use rule = 'rejection' or 'target_match', or temperatures = [0.0]",
         )
     return ArmFactors(
         name=arm.name,
