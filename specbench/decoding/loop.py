@@ -127,7 +127,7 @@ class DecodeLoop:
         """Append one step: what was proposed, verified, judged, accepted, committed (METRICS)."""
         verified = draft.tree.counts[b]
         cut = committed < accepted + 1
-        short = draft.short[b]
+        short = draft.short[b] if self._k else ShortDraft.OFF
         if short is ShortDraft.NONE and verified < self._k:
             short = ShortDraft.LIMIT
         steps = row.trace.steps

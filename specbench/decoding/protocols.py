@@ -50,6 +50,7 @@ class DrafterInfo:
         needs_model: whether it loads a second model.
         stateful: whether it carries state from one request to the next.
         options: option name -> what it means, with its default.
+        law_by_option: (option, value) -> the law instead of ``law``.
     """
 
     name: str
@@ -62,6 +63,14 @@ class DrafterInfo:
     needs_model: bool = False
     stateful: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
+    law_by_option: Mapping[tuple[str, object], str] = field(default_factory=dict)
+
+    def law_for(self, options: Mapping[str, object]) -> str:
+        """The draft law under an arm's options."""
+        for item in options.items():
+            if item in self.law_by_option:
+                return self.law_by_option[item]
+        return self.law
 
 
 class Lossless(StrEnum):

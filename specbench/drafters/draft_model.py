@@ -35,6 +35,7 @@ INFO = DrafterInfo(
         "dtype": "data type of the draft (that of the target)",
         "sampling": "sampled: draw from the processed row; greedy: take the argmax (sampled)",
     },
+    law_by_option={("sampling", "greedy"): "one_hot"},
 )
 
 

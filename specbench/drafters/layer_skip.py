@@ -7,17 +7,17 @@ that the verification overwrites with the same values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from specbench.core.trace import ShortDraft
-from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
+from specbench.decoding.protocols import Draft, DrafterInfo
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.autoregressive import ChainSampler
 from specbench.drafters.build import BuildContext, choice, whole
 from specbench.drafters.chain import chain_draft, no_draft
+from specbench.drafters.stateless import StatelessDrafter
 from specbench.models.packed_batch import Segment, pack
 from specbench.models.target import PackedForward
 
@@ -31,10 +31,11 @@ INFO = DrafterInfo(
         "layers": "number of layers E to run, 1 <= E < layers of the target (a third of them)",
         "sampling": "sampled: draw from the processed row; greedy: take the argmax (sampled)",
     },
+    law_by_option={("sampling", "greedy"): "one_hot"},
 )
 
 
-class LayerSkipDrafter:
+class LayerSkipDrafter(StatelessDrafter):
     """Chain drafts from an early exit of the target.
 
     Args:
@@ -44,7 +45,6 @@ class LayerSkipDrafter:
     """
 
     info = INFO
-    taps: tuple[Tap, ...] = ()
 
     def __init__(self, model: PackedForward, vocabulary: int, sampled: bool = True) -> None:
         self._model = model
@@ -57,9 +57,6 @@ class LayerSkipDrafter:
         layers = whole(options, "layers", max(1, total // 3), context.arm)
         sampled = choice(options, "sampling", ("sampled", "greedy"), context.arm) == "sampled"
         return cls(context.early_exit(layers), context.vocabulary, sampled)
-
-    def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
-        """Nothing to prepare: the target's prefill wrote the KV."""
 
     def propose(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> Draft:
         """Feed the last committed token, then draft."""
@@ -74,15 +71,3 @@ class LayerSkipDrafter:
         logits, _ = self._model.forward(pack(segments, last, "all"))
         ids, laws = self._sampler.draft(rows, room, [at + 1 for at in starts], logits)
         return chain_draft(ids, tuple(room), laws, short)
-
-    def observe(
-        self,
-        rows: Sequence[DecodedSequence],
-        draft: Draft,
-        acceptance: Acceptance,
-        taps: Mapping[Tap, Tensor],
-    ) -> None:
-        """Nothing to refill: verification rewrote the shared KV."""
-
-    def release(self, rows: Sequence[DecodedSequence]) -> None:
-        """Nothing to forget: the KV belongs to the target."""

@@ -6,18 +6,18 @@ n-gram proposer, which take the earliest of several occurrences.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from specbench.core.trace import ShortDraft
-from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
+from specbench.decoding.protocols import Draft, DrafterInfo
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.build import BuildContext, choice, whole
 from specbench.drafters.chain import one_hot_draft
+from specbench.drafters.stateless import StatelessDrafter
 from specbench.errors import UsageError
 
 INFO = DrafterInfo(
@@ -33,11 +33,10 @@ INFO = DrafterInfo(
 )
 
 
-class NgramDrafter:
+class NgramDrafter(StatelessDrafter):
     """Looks up the longest suffix of between ``min_n`` and ``max_n`` tokens."""
 
     info = INFO
-    taps: tuple[Tap, ...] = ()
 
     def __init__(
         self,
@@ -67,9 +66,6 @@ class NgramDrafter:
             context.target.device,
         )
 
-    def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
-        """Nothing to prepare: the request's own tokens are the index."""
-
     def propose(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> Draft:
         """At most ``budget[b]`` tokens that followed the matched suffix; none without a match."""
         tokens, short = [], []
@@ -97,18 +93,6 @@ class NgramDrafter:
             return []
         start = int(best[-1] if self._last else best[0]) + 1
         return tokens[start : start + room].tolist()
-
-    def observe(
-        self,
-        rows: Sequence[DecodedSequence],
-        draft: Draft,
-        acceptance: Acceptance,
-        taps: Mapping[Tap, Tensor],
-    ) -> None:
-        """Nothing to learn: committed tokens are read from the request."""
-
-    def release(self, rows: Sequence[DecodedSequence]) -> None:
-        """Nothing to forget."""
 
 
 def _reason(found: int, room: int) -> ShortDraft:

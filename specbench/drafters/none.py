@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from specbench.core.trace import ShortDraft
-from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
+from specbench.decoding.protocols import Draft, DrafterInfo
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.build import BuildContext
 from specbench.drafters.chain import no_draft
+from specbench.drafters.stateless import StatelessDrafter
 
 INFO = DrafterInfo(
     name="none",
@@ -21,11 +21,10 @@ INFO = DrafterInfo(
 )
 
 
-class NoDrafter:
+class NoDrafter(StatelessDrafter):
     """Proposes nothing."""
 
     info = INFO
-    taps: tuple[Tap, ...] = ()
 
     def __init__(self, device: torch.device | None = None) -> None:
         self._device = device or torch.device("cpu")
@@ -35,21 +34,6 @@ class NoDrafter:
         """No options."""
         return cls(context.target.device)
 
-    def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
-        """Nothing to prepare."""
-
     def propose(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> Draft:
         """An empty draft for every row."""
         return no_draft([ShortDraft.OFF] * len(rows), self._device)
-
-    def observe(
-        self,
-        rows: Sequence[DecodedSequence],
-        draft: Draft,
-        acceptance: Acceptance,
-        taps: Mapping[Tap, Tensor],
-    ) -> None:
-        """Nothing to learn."""
-
-    def release(self, rows: Sequence[DecodedSequence]) -> None:
-        """Nothing to forget."""

@@ -22,3 +22,15 @@ def test_an_unknown_drafter_option_names_arm_drafter_and_option():
     with pytest.raises(UsageError, match="arm a: drafter ngram has no option 'max_m'") as refused:
         check_arms([arm], [0.0])
     assert "max_n" in refused.value.hint
+
+
+def test_a_greedy_draft_is_declared_one_hot():
+    options = {"model": "m", "sampling": "greedy"}
+    sampled, greedy = check_arms(
+        [
+            ArmSpec("s", "draft_model", 3, drafter_options={"model": "m"}),
+            ArmSpec("g", "draft_model", 3, drafter_options=options),
+        ],
+        [0.7],
+    )
+    assert (sampled.draft_law, greedy.draft_law) == ("dense", "one_hot")
