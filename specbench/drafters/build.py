@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from specbench.errors import UsageError
-from specbench.models import vocabulary
+from specbench.models import selfcheck, vocabulary
 from specbench.models.early_exit import early_exit
 from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel, load_model
@@ -16,6 +16,9 @@ from specbench.models.packed import PackedModel
 
 if TYPE_CHECKING:
     from specbench.models.kv_pool import KVPool
+
+_CHECKED_WIDTH = 2
+"""A draft feeds at most two tokens per request and step: its last accepted one and the next."""
 
 
 @dataclass(slots=True)
@@ -45,6 +48,8 @@ class BuildContext:
 
         Raises:
             UsageError: no model named, or a tokenizer that differs from the target's.
+            PrerequisiteError: a model whose packed forward would be wrong; its drafts would only be
+                accepted less often, which no comparison of outputs can see.
         """
         name = options.get("model")
         if not isinstance(name, str):
@@ -58,6 +63,7 @@ class BuildContext:
             dtype=str(options.get("dtype") or str(self.target.dtype).removeprefix("torch.")),
             device=str(self.target.device),
         )
+        selfcheck.refuse_configuration(loaded.config, name)
         rows = loaded.model.get_input_embeddings().num_embeddings
         match = vocabulary.compare(
             self.target.tokenizer,
@@ -72,6 +78,7 @@ class BuildContext:
             f"draft:{self.arm}",
             vocabulary.padding_mask(rows, match.real_ids, loaded.device),
         )
+        selfcheck.check(model, name, _CHECKED_WIDTH)
         self._owners.append(
             lambda pool: pool.add_owner(model.owner, model.geometry(), loaded.dtype)
         )

@@ -15,10 +15,13 @@ from specbench.errors import PrerequisiteError, UsageError
 class DrafterFacts(Protocol):
     """What a drafter's ``info`` declares."""
 
-    law: str
     tree: bool
     needs_model: bool
     options: Mapping[str, str]
+
+    def law_for(self, options: Mapping[str, object]) -> str:
+        """The draft law under an arm's options."""
+        ...
 
 
 class RuleFacts(Protocol):
@@ -59,10 +62,11 @@ def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
             f"{where}: drafter {arm.drafter} needs a draft model",
             'give --draft MODEL, or options = { model = "..." }',
         )
-    if drafter.law not in rule.laws:
+    law = drafter.law_for(arm.drafter_options)
+    if law not in rule.laws:
         raise UsageError(
             f"{where}: rule {arm.rule} cannot judge drafter {arm.drafter}: it takes drafts of law "
-            f"{' or '.join(rule.laws)}, not {drafter.law}",
+            f"{' or '.join(rule.laws)}, not {law}",
             "`specbench list matrix` shows what combines",
         )
     if drafter.tree and not rule.tree:
@@ -82,7 +86,7 @@ def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
         rule=arm.rule,
         engine=arm.engine,
         tree="tree" if drafter.tree else "chain",
-        draft_law=drafter.law,
+        draft_law=law,
         lossless=str(rule.lossless) or UNKNOWN,
         drafter_options=arm.drafter_options,
         rule_options=arm.rule_options,

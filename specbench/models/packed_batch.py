@@ -74,6 +74,8 @@ def pack(segments: Sequence[Segment], ids: Tensor, logits: str) -> PackedBatch:
         logits: ``all`` rows, the ``last`` row of each segment, or ``none``.
     """
     counts = np.array([s.count for s in segments])
+    if counts.min() < 1:
+        raise ValueError("a request without tokens cannot be run")
     starts = np.array([s.start for s in segments])
     ends = np.cumsum(counts)
     offsets = np.arange(ends[-1]) - np.repeat(ends - counts, counts)

@@ -8,7 +8,7 @@ from specbench.experiment.arms import check_arms
 
 
 def test_the_greedy_rule_is_refused_above_temperature_zero():
-    with pytest.raises(UsageError, match="arm a: rule greedy judges temperature 0 only.*0.7"):
+    with pytest.raises(UsageError, match=r"arm a: rule greedy judges temperature 0 only.*0\.7"):
         check_arms([ArmSpec("a", "ngram", 3, "greedy")], [0.0, 0.7])
 
 
