@@ -36,3 +36,14 @@ def pytest_collection_modifyitems(items):
         reason = why() if marked else ""
         for item in marked if reason else ():
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """One torch thread: for tiny models, starting more costs more than their matrices."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

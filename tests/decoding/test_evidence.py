@@ -9,6 +9,8 @@ from specbench.verify.target_match import RULE as TARGET_MATCH
 from tests.tables import PlannedDrafter, decode, random_table, table_draft
 from tests.toys import request
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 V, K, COUNT = 7, 3, 20
 TARGET, DRAFT = random_table(11, V), random_table(12, V)
 SAMPLED = (

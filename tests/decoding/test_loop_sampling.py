@@ -13,6 +13,8 @@ from specbench.verify.target_match import RULE as TARGET_MATCH
 from tests.tables import PlannedDrafter, decode, random_table, table_draft
 from tests.toys import request
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SAMPLED_RULES = [REJECTION, TARGET_MATCH]
 B12_LOGITS = (2.0, 1.9, 0.95)
 B12_OUTPUT = [0, 1, 0, 1, 0, 2, 1, 0]

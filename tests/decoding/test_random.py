@@ -51,6 +51,11 @@ def test_every_part_of_the_address_changes_the_number():
     assert len(set(numbers)) == len(numbers)
 
 
+def test_five_uses_have_five_streams():
+    uses = [Stream.DRAFT, Stream.ACCEPT, Stream.RESIDUAL, Stream.BONUS, Stream.TARGET]
+    assert len({int(stream) for stream in uses}) == 5
+
+
 def test_streams_are_disjoint_and_uncorrelated():
     index = np.arange(4000)
     lines = np.stack([uniforms(9, stream, index, 0) for stream in Stream])

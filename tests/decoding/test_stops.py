@@ -15,6 +15,8 @@ from specbench.verify.greedy import RULE as GREEDY
 from tests.tables import PlannedDrafter, TableModel, decode, run
 from tests.toys import request, sequence
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 PROMPT = [1, 1]
 EOS = 9
 
@@ -86,6 +88,11 @@ def test_one_token_needs_no_step():
 @pytest.mark.parametrize("context", [3, 2, 1])
 def test_context_leaves_no_more_than_its_own_room(context):
     assert StopChecker(Stops(), Limits(50, context=context), 2, None).cap == context - 2
+
+
+def test_a_stop_id_does_not_count_below_the_minimum_length():
+    checker = StopChecker(Stops((EOS,)), Limits(9, min_new_tokens=2), 1, None)
+    assert [checker.push(EOS) for _ in range(3)] == [None, None, Finish.EOS]
 
 
 class Pieces:

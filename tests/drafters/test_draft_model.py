@@ -13,6 +13,8 @@ from tests.drafters.packed_loops import asked, decode_packed, own_draft
 from tests.models.families import VOCABULARY, build
 from tests.toys import sequence
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 RULES = [(GREEDY, 0.0), (REJECTION, 0.0), (REJECTION, 0.8), (TARGET_MATCH, 0.8)]
 
 

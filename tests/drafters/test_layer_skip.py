@@ -14,6 +14,8 @@ from specbench.verify.target_match import RULE as TARGET_MATCH
 from tests.drafters.packed_loops import asked, decode_packed
 from tests.models.families import VOCABULARY, build
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def drafter_of(layers, calls=None):
     def make(pool, target):

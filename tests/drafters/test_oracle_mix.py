@@ -13,6 +13,8 @@ from tests.drafters.packed_loops import asked, decode_packed
 from tests.models.families import VOCABULARY, build, reference
 from tests.oracle import OracleMixDrafter, from_outputs
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 K, COUNT = 3, 60
 
 
@@ -78,3 +80,18 @@ def test_a_stale_row_would_be_noticed():
 
     with pytest.raises(AssertionError, match="not close"):
         decode_packed(requests, careless, GREEDY, K, check=True)
+
+
+def test_a_hole_inside_a_draft_ends_what_can_be_accepted():
+    requests = asked(20)
+    plain = plain_outputs(requests)
+
+    class Holes(OracleMixDrafter):
+        def _planted(self, row, room):
+            line = list(self._continuation(row, room))
+            return [token if place != 1 else -1 for place, token in enumerate(line)]
+
+    drafter = Holes(from_outputs(plain), VOCABULARY)
+    rows, _, _ = decode_packed(requests, lambda *_: drafter, GREEDY, K, check=True)
+    assert {row.request.key.item: row.trace.output_ids for row in rows} == plain
+    assert {a for row in rows for a in row.trace.steps.accepted[:-1]} == {1}

@@ -15,17 +15,6 @@ OPTIONS = {
 K = 3
 
 
-@pytest.fixture(scope="module")
-def one_thread():
-    """Starting threads costs more than a tiny model's matrices."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="session")
 def tiny_target(tmp_path_factory):
     """A two-layer Llama with logits far apart, and a byte-level tokenizer."""

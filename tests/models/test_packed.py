@@ -12,6 +12,8 @@ from specbench.models.target import PackedTarget
 from tests.models.families import VOCABULARY, WINDOW, build, reference
 from tests.toys import request, sequence
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 FAMILIES = ["llama", "qwen2", "qwen3", "gemma3"]
 FIRST = [7, 3, 60, 12, 12, 5, 33, 2, 9, 41, 8]
 SECOND = [22, 4, 19, 63, 0, 31, 17]

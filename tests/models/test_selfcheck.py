@@ -11,6 +11,8 @@ from specbench.models.packed import PackedModel
 from specbench.models.selfcheck import check, refuse_configuration
 from tests.models.families import SIZES, VOCABULARY, build
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def refused(call, *parts):
     with pytest.raises(PrerequisiteError) as caught:
