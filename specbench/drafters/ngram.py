@@ -28,7 +28,7 @@ INFO = DrafterInfo(
     options={
         "min_n": "shortest suffix looked up, in tokens (1)",
         "max_n": "longest suffix looked up, in tokens (3)",
-        "occurrence": "which earlier occurrence to continue: first or last (last)",
+        "occurrence": "which earlier occurrence to continue: first, or the last with a whole draft (last)",
     },
 )
 
@@ -91,7 +91,12 @@ class NgramDrafter(StatelessDrafter):
                 best = ends
         if best is None:
             return []
-        start = int(best[-1] if self._last else best[0]) + 1
+        start = int(best[0]) + 1
+        if self._last:
+            # The latest occurrence that has a whole draft behind it: in a loop the very last one
+            # overlaps the suffix and would be continued by a single token.
+            whole = best[best < length - room]
+            start = int(whole[-1] if len(whole) else best[0]) + 1
         return tokens[start : start + room].tolist()
 
 

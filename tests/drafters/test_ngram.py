@@ -17,8 +17,10 @@ def by_definition(tokens, room, min_n, max_n, occurrence):
     for n in range(min(max_n, len(tokens) - 1), min_n - 1, -1):
         starts = [i for i in range(len(tokens) - n) if tokens[i : i + n] == tokens[-n:]]
         if starts:
-            after = starts[0 if occurrence == "first" else -1] + n
-            return tokens[after : after + room]
+            after = [i + n for i in starts]
+            whole = [a for a in after if len(tokens[a : a + room]) == room]
+            chosen = whole[-1] if occurrence == "last" and whole else after[0]
+            return tokens[chosen : chosen + room]
     return []
 
 
@@ -75,3 +77,8 @@ def test_short_drafts_name_their_reason(prompt, room, drafted, short):
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(UsageError, match="ngram"):
         NgramDrafter(**options)
+
+
+def test_a_loop_is_continued_by_a_whole_draft():
+    tokens = np.array([9, 5, 5, 5, 5, 5, 5])
+    assert NgramDrafter(1, 3, "last").lookup(tokens, 4) == [5, 5, 5, 5]
