@@ -28,7 +28,7 @@ INFO = DrafterInfo(
     options={
         "min_n": "shortest suffix looked up, in tokens (1)",
         "max_n": "longest suffix looked up, in tokens (3)",
-        "occurrence": "which earlier occurrence to continue: first, or the last with a whole draft (last)",
+        "occurrence": "occurrence to continue: first, or last that has a whole draft (last)",
     },
 )
 

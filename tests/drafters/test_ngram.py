@@ -80,5 +80,5 @@ def test_options_out_of_range_are_refused(options):
 
 
 def test_a_loop_is_continued_by_a_whole_draft():
-    tokens = np.array([9, 5, 5, 5, 5, 5, 5])
+    tokens = np.array([9] + [5] * 8)
     assert NgramDrafter(1, 3, "last").lookup(tokens, 4) == [5, 5, 5, 5]
