@@ -15,8 +15,12 @@ import torch
 from torch import Tensor
 
 from specbench.core.trace import Evidence
+from specbench.decoding.commit import Committed
 from specbench.decoding.laws import DraftLaws
+from specbench.decoding.protocols import Draft
 from specbench.decoding.rows import TargetRows
+from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.decoding.tree import PAD
 
 NO_DRAFT = -1
 _SMALLEST = 1e-38
@@ -40,6 +44,14 @@ class Emitted:
     token: list[int]
     law: list[int]
     draft: list[int]
+
+    def add(self, owner: int, row: int, token: int, law: int, draft: int) -> None:
+        """Append one token."""
+        self.owner.append(owner)
+        self.row.append(row)
+        self.token.append(token)
+        self.law.append(law)
+        self.draft.append(draft)
 
     def part(self, chosen: Sequence[int]) -> Emitted:
         """The tokens at the given places."""
@@ -164,3 +176,37 @@ def _mass_before(target: Tensor, order: Tensor, tokens: Tensor) -> list[float]:
 def log_or_none(probability: float) -> float | None:
     """Natural logarithm; None at 0, whose logarithm no file can hold."""
     return math.log(probability) if probability > 0 else None
+
+
+def record_step(
+    sequences: Sequence[DecodedSequence],
+    draft: Draft | None,
+    rows: TargetRows,
+    committed: Sequence[Committed],
+) -> None:
+    """Evidence for the tokens just committed, each at the position that judged or drew it."""
+    index = rows.index.tolist()
+    tried = _first_trials(draft, len(sequences))
+    emitted = Emitted([], [], [], [], [])
+    for b, (tokens, positions) in enumerate(committed):
+        for token, position in zip(tokens, positions, strict=True):
+            law, drafted = tried[b].get(position - 1, (0, NO_DRAFT))
+            emitted.add(b, index[b][position], token, law, drafted)
+    evidence = [sequence.trace.evidence for sequence in sequences]
+    record(evidence, emitted, rows, draft.laws if draft else None)
+
+
+def _first_trials(draft: Draft | None, batch: int) -> list[dict[int, tuple[int, int]]]:
+    """Per request: parent node -> law row and token of the trial that comes first there."""
+    if draft is None:
+        return [{}] * batch
+    ids = draft.tree.ids.tolist()
+    trials = draft.trials
+    found: list[dict[int, tuple[int, int]]] = [{} for _ in range(batch)]
+    for b, (parents, nodes, laws) in enumerate(
+        zip(trials.parent.tolist(), trials.node.tolist(), trials.law.tolist(), strict=True)
+    ):
+        for parent, node, law in zip(parents, nodes, laws, strict=True):
+            if node != PAD:
+                found[b].setdefault(parent, (law, ids[b][node]))
+    return found

@@ -11,6 +11,7 @@ from torch import Tensor
 from specbench.decoding.protocols import Uniforms
 from specbench.decoding.random import Stream, uniforms
 from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.decoding.tree import TokenTree
 
 
 def _column(values: Sequence[int]) -> np.ndarray:
@@ -18,14 +19,20 @@ def _column(values: Sequence[int]) -> np.ndarray:
 
 
 def step_uniforms(
-    rows: Sequence[DecodedSequence], trials: int, nodes: int, device: torch.device
+    rows: Sequence[DecodedSequence], trials: int, tree: TokenTree, device: torch.device
 ) -> Uniforms:
-    """Numbers for one acceptance: ``trials`` per request and ``nodes`` + 1 target draws."""
+    """Numbers for one acceptance: ``trials`` per request, and the target's draw at every position.
+
+    The target stream is keyed by absolute position, which is committed length plus depth.
+    """
+    nodes = tree.width
     if all(row.request.sampling.greedy for row in rows):
         return _zeros(len(rows), trials, nodes, device)
     seeds = _column([row.request.seed for row in rows])
     steps = _column([row.step for row in rows])
-    positions = _column([row.length for row in rows])
+    depths = np.zeros((len(rows), nodes + 1), dtype=np.uint64)
+    depths[:, 1:] = np.arange(1, nodes + 1) if tree.chain else tree.depths().cpu().numpy()
+    positions = _column([row.length for row in rows]) + depths
     per_step = trials + 2
     streams = np.array([Stream.ACCEPT] * trials + [Stream.RESIDUAL, Stream.BONUS])
     node = np.array([*range(trials), 0, 0])
@@ -33,10 +40,7 @@ def step_uniforms(
     values = uniforms(
         seeds,
         np.concatenate([streams, np.full(nodes + 1, Stream.TARGET)])[None, :],
-        np.concatenate(
-            [np.repeat(steps, per_step, axis=1), positions + np.arange(nodes + 1, dtype=np.uint64)],
-            axis=1,
-        ),
+        np.concatenate([np.repeat(steps, per_step, axis=1), positions], axis=1),
         np.concatenate([node, np.zeros(nodes + 1, dtype=np.int64)])[None, :],
     )
     table = torch.from_numpy(values).to(device)

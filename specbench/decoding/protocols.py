@@ -113,14 +113,20 @@ class RuleInfo:
 class Draft:
     """What a drafter proposes for a batch.
 
-    ``laws`` are the distributions the tokens were really drawn from; a rule uses the same rows in
-    its ratio and in its residual. ``short`` says per request why fewer than K were drafted.
+    Attributes:
+        tree: the nodes sent to the target.
+        trials: the order in which they are tried.
+        laws: the distributions the tokens were really drawn from; a rule uses the same rows in its
+            ratio and in its residual.
+        short: per request, why fewer than K tokens lie on the longest path.
+        proposed: per request, nodes produced before any selection among them.
     """
 
     tree: TokenTree
     trials: Trials
     laws: DraftLaws
     short: tuple[ShortDraft, ...]
+    proposed: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +211,15 @@ class Drafter(Protocol):
         self,
         rows: Sequence[DecodedSequence],
         draft: Draft,
+        verified: Tensor,
         acceptance: Acceptance,
         taps: Mapping[Tap, Tensor],
     ) -> None:
-        """Learn what was accepted, before it is committed; refill own KV from all verified rows."""
+        """Learn what was accepted, before it is committed; refill own KV from all verified rows.
+
+        ``verified`` int64 [B, N + 1] is the row of each verified position in the taps (the root,
+        then the nodes; padding repeats the root).
+        """
         ...
 
     def release(self, rows: Sequence[DecodedSequence]) -> None:

@@ -35,6 +35,7 @@ def chain_draft(
         chain_trials(tree, kind),
         OneHotLaws() if laws is None else DenseLaws(laws),
         tuple(short),
+        counts,
     )
 
 

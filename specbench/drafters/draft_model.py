@@ -95,6 +95,7 @@ class DraftModelDrafter:
         self,
         rows: Sequence[DecodedSequence],
         draft: Draft,
+        verified: Tensor,
         acceptance: Acceptance,
         taps: Mapping[Tap, Tensor],
     ) -> None:

@@ -22,6 +22,7 @@ class StatelessDrafter:
         self,
         rows: Sequence[DecodedSequence],
         draft: Draft,
+        verified: Tensor,
         acceptance: Acceptance,
         taps: Mapping[Tap, Tensor],
     ) -> None:

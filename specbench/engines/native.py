@@ -249,7 +249,9 @@ class NativeEngine:
         return self._recorder.drain()
 
     def close(self) -> None:
-        """Drop models and caches."""
+        """Drop drafts and KV; the target goes with the engine object."""
+        for model in self._models():
+            model.forget()
         self._pool = None
         self._loops.clear()
         self._drafters.clear()

@@ -106,7 +106,7 @@ class PackedModel:
 
 
 class _Taps:
-    """Hooks that copy hidden states during one forward."""
+    """Hooks that keep hidden states of one forward; the model writes none of them in place."""
 
     def __init__(self, model: Any, taps: Sequence[Tap]) -> None:
         self._base = model.base_model

@@ -49,8 +49,8 @@ def refuse_configuration(config: Any, name: str) -> None:
     foreign = sorted(k for k in kinds if k not in ("full_attention", "sliding_attention"))
     if foreign:
         raise PrerequisiteError(
-            f"{name}: layers of type {', '.join(foreign)} keep a recurrent state that the native "
-            "engine cannot roll back",
+            f"{name}: layers of type {', '.join(foreign)} keep a state or a window that the native "
+            "engine cannot roll back after a rejected draft",
             SERVER_HINT.format(model=name),
         )
     rope = getattr(text, "rope_parameters", None) or {}

@@ -94,3 +94,10 @@ def test_a10_every_row_equals_its_own_batch_of_one(drafter_of, k):
     assert [r.trace.output_ids for r in alone] == [cyc_output(a.token_ids, 20) for a in asked]
     assert [r.trace.output_ids for r in together] == [r.trace.output_ids for r in alone]
     assert [counts(r) for r in together] == [counts(r) for r in alone]
+
+
+def test_speculation_configured_with_k_zero_drafts_nothing_and_says_so():
+    (row,) = decode([request([3, 1, 4], 12)], lambda pool: NgramDrafter(), 0)
+    assert row.trace.output_ids == A6_OUTPUT
+    assert row.trace.steps.verified == [0] * 11
+    assert row.trace.steps.short_draft == [ShortDraft.OFF] * 11

@@ -69,7 +69,7 @@ def test_a_stale_row_would_be_noticed():
     plain = plain_outputs(requests)
 
     class Careless(OracleMixDrafter):
-        def observe(self, rows, draft, acceptance, taps):
+        def observe(self, rows, draft, verified, acceptance, taps):
             pool = self.pool
             pool.layer("target", 1)[0][rows[0].slab, 0, 0, 0] += 0.01
 
