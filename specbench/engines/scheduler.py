@@ -11,6 +11,8 @@ from specbench.decoding.loop import DecodeLoop
 from specbench.decoding.sequence import Sequence as DecodedSequence
 
 OUT_OF_MEMORY = "out of memory"
+FAILURES = (RuntimeError, MemoryError, ValueError, IndexError)
+"""What a forward or a draw raises for bad input, bad numbers or full memory."""
 
 
 def serve(
@@ -33,17 +35,14 @@ def serve(
     active: list[DecodedSequence] = []
     try:
         while waiting or active:
-            batch, run = active, loop.step
-            if waiting and len(active) < concurrency:
-                batch, run = [], loop.prefill
-                while waiting and len(active) < concurrency:
-                    batch.append(admit(waiting.popleft()))
-                    active.append(batch[-1])
-            try:
-                run(batch)
-            except (RuntimeError, MemoryError, ValueError, IndexError) as error:
-                for row in batch:
-                    _fail(row, error)
+            fresh = []
+            while waiting and len(active) < concurrency:
+                fresh.append(admit(waiting.popleft()))
+                active.append(fresh[-1])
+            if fresh:
+                _prefill(loop, fresh)
+            else:
+                _step(loop, active)
             ended = [row for row in active if row.finish is not None]
             if ended:
                 active = [row for row in active if row.finish is None]
@@ -52,6 +51,28 @@ def serve(
     finally:
         # A caller that stops listening must not keep the slabs of the requests it left behind.
         release(active)
+
+
+def _prefill(loop: DecodeLoop, rows: Sequence[DecodedSequence]) -> None:
+    """Prefill together; where that fails, one by one, so that only the culprit is lost."""
+    try:
+        loop.prefill(rows)
+    except FAILURES as error:
+        if len(rows) == 1 or any(row.trace.output_ids for row in rows):
+            for row in rows:
+                _fail(row, error)
+            return
+        for row in rows:
+            _prefill(loop, [row])
+
+
+def _step(loop: DecodeLoop, rows: Sequence[DecodedSequence]) -> None:
+    """One step of all rows; a failure inside it cannot be laid at one row's door."""
+    try:
+        loop.step(rows)
+    except FAILURES as error:
+        for row in rows:
+            _fail(row, error)
 
 
 def _fail(row: DecodedSequence, error: Exception) -> None:

@@ -114,17 +114,22 @@ def _decode(kind: type[Columns], columns: Mapping[str, list[Any]]) -> Columns:
 def encode_ticks(
     arm: str, unit: str, ticks: Sequence[Tick], tick_offset: int = 0
 ) -> dict[str, object]:
-    """Ticks of one arm in one unit; their spans are rows of a second table, joined by place."""
+    """Ticks of one arm in one unit; their spans are rows of a second table, joined by place.
+
+    Spans are half of a run's bytes: phase and lane are numbers into ``names``, and times are
+    relative, ``after_ns`` behind the start of their tick and ``ns`` long.
+    """
     record: dict[str, object] = {"record": "ticks", "arm": arm, "unit": unit}
     record.update({name: [getattr(tick, name) for tick in ticks] for name in _TICK})
     record["index"] = [tick.index + tick_offset for tick in ticks]
     spans = [(place, span) for place, tick in enumerate(ticks) for span in tick.spans]
+    names = list(dict.fromkeys((span.phase, span.lane) for _, span in spans))
     record["spans"] = {
+        "names": [list(name) for name in names],
+        "name": [names.index((span.phase, span.lane)) for _, span in spans],
         "tick": [place for place, _ in spans],
-        "phase": [span.phase for _, span in spans],
-        "lane": [span.lane for _, span in spans],
-        "start_ns": [span.start_ns for _, span in spans],
-        "end_ns": [span.end_ns for _, span in spans],
+        "after_ns": [span.start_ns - ticks[place].start_ns for place, span in spans],
+        "ns": [span.end_ns - span.start_ns for _, span in spans],
     }
     return record
 
@@ -133,9 +138,11 @@ def decode_ticks(record: Mapping[str, Any]) -> list[Tick]:
     """The ticks behind a record; raises KeyError, TypeError or ValueError if it holds none."""
     spans: dict[int, list[Span]] = {}
     table = record["spans"]
-    names = ("tick", "phase", "lane", "start_ns", "end_ns")
-    for place, phase, lane, start, end in zip(*(table[name] for name in names), strict=True):
-        spans.setdefault(place, []).append(Span(phase, Lane(lane), start, end))
+    columns = (table[name] for name in ("tick", "name", "after_ns", "ns"))
+    for place, name, after, duration in zip(*columns, strict=True):
+        phase, lane = table["names"][name]
+        start = record["start_ns"][place] + after
+        spans.setdefault(place, []).append(Span(phase, Lane(lane), start, start + duration))
     rows = zip(*(record[name] for name in _TICK), strict=True)
     ticks = []
     for place, row in enumerate(rows):

@@ -130,3 +130,20 @@ def test_an_empty_prompt_is_an_error_of_its_own(engine):
     (trace,) = run(engine, "plain", asked, 1).values()
     assert (trace.finish, trace.output_ids) == (Finish.ERROR, [])
     assert "without tokens" in trace.error
+
+
+def test_a_prompt_that_does_not_fit_in_memory_is_lost_alone(engine, monkeypatch):
+    asked = requests()
+    target = engine._loops["ngram-rejection"]._target
+    prefill = target.prefill
+
+    def scarce(rows, taps):
+        if any(row.request.key.item == "item-4" for row in rows):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return prefill(rows, taps)
+
+    monkeypatch.setattr(target, "prefill", scarce)
+    traces = run(engine, "ngram-rejection", asked, len(asked))
+    assert [item for item, trace in traces.items() if not trace.ok] == ["item-4"]
+    assert traces["item-4"].finish is Finish.OOM
+    assert engine._pool.available == engine._pool.slabs
