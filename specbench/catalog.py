@@ -23,6 +23,7 @@ RULES = {
     "greedy": "specbench.verify.greedy:RULE",
     "rejection": "specbench.verify.rejection:RULE",
     "target_match": "specbench.verify.target_match:RULE",
+    "block": "specbench.verify.block:RULE",
 }
 
 ENGINES = {

@@ -1,0 +1,106 @@
+"""Block verification: the draft is judged as a whole, which accepts at least as many tokens.
+
+Sun et al. 2403.10444 (ICLR 2025), algorithm 2. Every position is examined even behind a failed one,
+so a loop that stops at the first rejection would be another rule.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specbench.decoding.laws import DraftLaws
+from specbench.decoding.protocols import (
+    BONUS,
+    RECOVERED,
+    Acceptance,
+    Lossless,
+    RuleInfo,
+    States,
+    Uniforms,
+)
+from specbench.decoding.rows import TargetRows
+from specbench.decoding.sampling import draw
+from specbench.decoding.tree import PAD, TokenTree, Trials
+from specbench.verify.temperature import TemperedRule
+
+INFO = RuleInfo(
+    name="block",
+    source="Sun et al. 2025, 2403.10444, algorithm 2",
+    lossless=Lossless.PROVEN,
+    needs="processed",
+    laws=("one_hot", "dense"),
+    tree=False,
+    temperature_zero="argmax match",
+)
+
+
+def block(
+    tree: TokenTree,
+    trials: Trials,
+    rows: TargetRows,
+    laws: DraftLaws,
+    states: States,
+    uniforms: Uniforms,
+) -> tuple[Acceptance, States]:
+    """Accept the longest prefix whose own test passes; ``u < h`` with u in [0, 1).
+
+    p_0 = 1, p_i = min(1, p_{i-1} target/draft), R_i = sum relu(p_i target - draft) at the position
+    behind token i, h_i = R_i / (R_i + 1 - p_i), and h = p at the end of the draft. A hole ends the
+    draft, and the token behind it is the target's.
+    """
+    weight, length = _weights(tree, trials, rows, laws)
+    count = torch.zeros_like(length)
+    for i in range(1, tree.width + 1):
+        p = weight[:, i]
+        chance = torch.where(length == i, p, _continue(tree, trials, rows, laws, p, i))
+        passed = (i <= length) & (uniforms.accept[:, i - 1] < chance)
+        count = torch.where(passed, i, count)
+
+    next_row = rows.at(count)
+    whole = count == length
+    weights = next_row
+    if tree.width:
+        place = count.clamp(max=tree.width - 1)[:, None]
+        scaled = weight.gather(1, count[:, None]).to(next_row.dtype) * next_row
+        residual = laws.subtract_from(
+            scaled, trials.law.gather(1, place).squeeze(1), tree.ids.gather(1, place).squeeze(1)
+        )
+        usable = ~whole & (residual.sum(1) > 0)
+        weights = torch.where(usable[:, None], residual, next_row)
+    total = torch.tensor(tree.counts, device=count.device)
+    kind = torch.where(count >= total, BONUS, RECOVERED)
+    next_token = draw(weights, torch.where(whole, uniforms.bonus, uniforms.residual))
+    slots = torch.arange(tree.width + 1, device=count.device)
+    path = torch.where(slots[None, :] < count[:, None], slots[None, :], PAD)
+    return Acceptance(path, count, next_token, kind), states
+
+
+def _weights(
+    tree: TokenTree, trials: Trials, rows: TargetRows, laws: DraftLaws
+) -> tuple[Tensor, Tensor]:
+    """p_0 .. p_N float64 [B, N + 1], and the drafts before the first hole int64 [B]."""
+    target = rows.token_probs(tree.ids).double()
+    draft = laws.token_probs(tree.ids, trials.law).double()
+    ratio = torch.where(draft > 0, target / draft.clamp(min=torch.finfo(draft.dtype).tiny), 0.0)
+    weight = [torch.ones(len(tree.counts), dtype=torch.float64, device=ratio.device)]
+    for i in range(tree.width):
+        weight.append((weight[-1] * ratio[:, i]).clamp(max=1.0))
+    return torch.stack(weight, 1), tree.valid().long().cumprod(1).sum(1)
+
+
+def _continue(
+    tree: TokenTree, trials: Trials, rows: TargetRows, laws: DraftLaws, p: Tensor, i: int
+) -> Tensor:
+    """h_i float64 [B] for a prefix of i tokens that is not the whole draft."""
+    if i == tree.width:
+        return torch.zeros_like(p)
+    row = rows.at(torch.full((len(p),), i, device=p.device))
+    rest = laws.subtract_from(p.to(row.dtype)[:, None] * row, trials.law[:, i], tree.ids[:, i])
+    mass = rest.sum(1, dtype=torch.float64)
+    room = mass + 1 - p
+    # Both vanish only where target and draft agree from here on: then the prefix passes for sure.
+    return torch.where(room > 0, mass / room.clamp(min=torch.finfo(room.dtype).tiny), 1.0)
+
+
+RULE = TemperedRule(INFO, block)
