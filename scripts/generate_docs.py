@@ -144,8 +144,9 @@ def with_sections(text: str, sections: dict[str, Callable[[], str]]) -> str:
         pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
         if not pattern.search(text):
             raise click.ClickException(f"no section {begin} … {end}")
-        filled = f"{begin}\n{generate()}\n{end}"
-        text = pattern.sub(lambda _, filled=filled: filled, text)
+        found = pattern.search(text)
+        assert found is not None
+        text = f"{text[: found.start()]}{begin}\n{generate()}\n{end}{text[found.end() :]}"
     return text
 
 

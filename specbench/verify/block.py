@@ -22,6 +22,7 @@ from specbench.decoding.protocols import (
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import draw
 from specbench.decoding.tree import PAD, TokenTree, Trials
+from specbench.verify.chain import drafted
 from specbench.verify.temperature import TemperedRule
 
 INFO = RuleInfo(
@@ -49,11 +50,13 @@ def block(
     behind token i, h_i = R_i / (R_i + 1 - p_i), and h = p at the end of the draft. A hole ends the
     draft, and the token behind it is the target's.
     """
-    weight, length = _weights(tree, trials, rows, laws)
+    ids, draft = drafted(tree, trials, rows, laws)
+    weight = _weights(rows.token_probs(tree.ids).double(), draft.double())
+    length = (draft > 0).long().cumprod(1).sum(1)
     count = torch.zeros_like(length)
     for i in range(1, tree.width + 1):
         p = weight[:, i]
-        chance = torch.where(length == i, p, _continue(tree, trials, rows, laws, p, i))
+        chance = torch.where(length == i, p, _continue(ids, trials, rows, laws, p, i))
         passed = (i <= length) & (uniforms.accept[:, i - 1] < chance)
         count = torch.where(passed, i, count)
 
@@ -64,7 +67,7 @@ def block(
         place = count.clamp(max=tree.width - 1)[:, None]
         scaled = weight.gather(1, count[:, None]).to(next_row.dtype) * next_row
         residual = laws.subtract_from(
-            scaled, trials.law.gather(1, place).squeeze(1), tree.ids.gather(1, place).squeeze(1)
+            scaled, trials.law.gather(1, place).squeeze(1), ids.gather(1, place).squeeze(1)
         )
         usable = ~whole & (residual.sum(1) > 0)
         weights = torch.where(usable[:, None], residual, next_row)
@@ -76,27 +79,23 @@ def block(
     return Acceptance(path, count, next_token, kind), states
 
 
-def _weights(
-    tree: TokenTree, trials: Trials, rows: TargetRows, laws: DraftLaws
-) -> tuple[Tensor, Tensor]:
-    """p_0 .. p_N float64 [B, N + 1], and the drafts before the first hole int64 [B]."""
-    target = rows.token_probs(tree.ids).double()
-    draft = laws.token_probs(tree.ids, trials.law).double()
+def _weights(target: Tensor, draft: Tensor) -> Tensor:
+    """p_0 .. p_N [B, N + 1] from both probabilities of every drafted token [B, N]."""
     ratio = torch.where(draft > 0, target / draft.clamp(min=torch.finfo(draft.dtype).tiny), 0.0)
-    weight = [torch.ones(len(tree.counts), dtype=torch.float64, device=ratio.device)]
-    for i in range(tree.width):
-        weight.append((weight[-1] * ratio[:, i]).clamp(max=1.0))
-    return torch.stack(weight, 1), tree.valid().long().cumprod(1).sum(1)
+    weight = [torch.ones_like(target.sum(1))]
+    for step in ratio.unbind(1):
+        weight.append((weight[-1] * step).clamp(max=1.0))
+    return torch.stack(weight, 1)
 
 
 def _continue(
-    tree: TokenTree, trials: Trials, rows: TargetRows, laws: DraftLaws, p: Tensor, i: int
+    ids: Tensor, trials: Trials, rows: TargetRows, laws: DraftLaws, p: Tensor, i: int
 ) -> Tensor:
     """h_i float64 [B] for a prefix of i tokens that is not the whole draft."""
-    if i == tree.width:
+    if i == ids.shape[1]:
         return torch.zeros_like(p)
     row = rows.at(torch.full((len(p),), i, device=p.device))
-    rest = laws.subtract_from(p.to(row.dtype)[:, None] * row, trials.law[:, i], tree.ids[:, i])
+    rest = laws.subtract_from(p.to(row.dtype)[:, None] * row, trials.law[:, i], ids[:, i])
     mass = rest.sum(1, dtype=torch.float64)
     room = mass + 1 - p
     # Both vanish only where target and draft agree from here on: then the prefix passes for sure.

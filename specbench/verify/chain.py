@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from specbench.decoding.laws import DraftLaws
 from specbench.decoding.protocols import BONUS, RECOVERED
-from specbench.decoding.tree import PAD, TokenTree
+from specbench.decoding.rows import TargetRows
+from specbench.decoding.tree import PAD, TokenTree, Trials
 
 
 def accepted_prefix(tree: TokenTree, passed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -26,3 +28,16 @@ def accepted_prefix(tree: TokenTree, passed: Tensor) -> tuple[Tensor, Tensor, Te
     # A hole (-1 inside the draft) is a rejection like any other; only the end is a bonus.
     total = torch.tensor(tree.counts, device=count.device)
     return path, count, torch.where(count >= total, BONUS, RECOVERED)
+
+
+def drafted(
+    tree: TokenTree, trials: Trials, rows: TargetRows, laws: DraftLaws
+) -> tuple[Tensor, Tensor]:
+    """Ids int64 [B, N] that index a row safely, and their draft probabilities float32 [B, N].
+
+    The probability is 0 where the law cannot have given the id: a hole, an id out of range, or one
+    of no mass. Such a draft is rejected and replaced by the target's own token.
+    """
+    inside = (tree.ids >= 0) & (tree.ids < rows.raw.shape[1])
+    ids = torch.where(inside, tree.ids, 0)
+    return ids, torch.where(inside, laws.token_probs(ids, trials.law), 0.0)

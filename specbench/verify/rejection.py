@@ -9,7 +9,7 @@ from specbench.decoding.protocols import BONUS, Acceptance, Lossless, RuleInfo, 
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import draw
 from specbench.decoding.tree import TokenTree, Trials
-from specbench.verify.chain import accepted_prefix
+from specbench.verify.chain import accepted_prefix, drafted
 from specbench.verify.temperature import TemperedRule
 
 INFO = RuleInfo(
@@ -39,8 +39,7 @@ def rejection(
     empty residual, which exact arithmetic cannot reach.
     """
     target = rows.token_probs(tree.ids)
-    inside = (tree.ids >= 0) & (tree.ids < rows.raw.shape[1])
-    draft = torch.where(inside, laws.token_probs(tree.ids, trials.law), 0.0)
+    ids, draft = drafted(tree, trials, rows, laws)
     passed = (draft > 0) & (uniforms.accept * draft < target)
     path, count, kind = accepted_prefix(tree, passed)
 
@@ -49,7 +48,7 @@ def rejection(
     weights = next_row
     if tree.width:
         failed = count.clamp(max=tree.width - 1)[:, None]
-        token = torch.where(inside, tree.ids, 0).gather(1, failed).squeeze(1)
+        token = ids.gather(1, failed).squeeze(1)
         law = trials.law.gather(1, failed).squeeze(1)
         residual = laws.subtract_from(next_row, law, token)
         drawn = draft.gather(1, failed).squeeze(1) > 0

@@ -87,3 +87,19 @@ def test_equal_rows_accept_everything():
     setting = tables(TARGET, TARGET, 3)
     law = block_law(BLOCK, setting, 0, 3)
     assert sum(p for path, p in law.items() if len(path) == 4) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("strange", [-1, 3, 9])
+@pytest.mark.parametrize("draft", [DRAFT, [1, 0, 2]])
+def test_holes_and_ids_out_of_range_end_the_draft_without_bias(draft, strange):
+    setting = tables(TARGET, draft, 2)
+    for start in range(3):
+        for drafts in (
+            [((strange, 0), 1.0)],
+            [((*p, strange), m) for p, m in setting.drafts(start, 1)],
+        ):
+            law = block_law(BLOCK, setting, start, 2, drafts=drafts)
+            known = len(drafts[0][0]) - 1 - (drafts[0][0][0] == strange)
+            assert max(map(len, law)) <= known + 1
+            first = [sum(m for path, m in law.items() if path[0] == token) for token in range(3)]
+            assert first == pytest.approx(TARGET[start].tolist(), abs=1e-6)
