@@ -24,6 +24,8 @@ RULES = {
     "rejection": "specbench.verify.rejection:RULE",
     "target_match": "specbench.verify.target_match:RULE",
     "block": "specbench.verify.block:RULE",
+    "lenient": "specbench.verify.lenient:RULE",
+    "typical": "specbench.verify.typical:RULE",
 }
 
 ENGINES = {

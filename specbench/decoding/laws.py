@@ -19,13 +19,16 @@ class DraftLaws(Protocol):
         """float32 [B, N]: draft probability of ``tokens`` under law ``rows`` (both [B, N])."""
         ...
 
-    def subtract_from(self, target: Tensor, row: Tensor, token: Tensor) -> Tensor:
-        """relu(target - law) for one law row per request, not normalised.
+    def subtract_from(
+        self, target: Tensor, row: Tensor, token: Tensor, scale: float = 1.0
+    ) -> Tensor:
+        """relu(target - scale * law) for one law row per request, not normalised.
 
         Args:
             target: [B, V] target probabilities.
             row: int64 [B] law row.
             token: int64 [B] the token that was drawn from it.
+            scale: factor of the law, for rules that are lenient.
         """
         ...
 
@@ -46,9 +49,12 @@ class OneHotLaws:
         """1 for every drafted token."""
         return torch.ones(tokens.shape, dtype=torch.float32, device=tokens.device)
 
-    def subtract_from(self, target: Tensor, row: Tensor, token: Tensor) -> Tensor:
-        """The target without the drafted token."""
-        return target.scatter(1, token.clamp(min=0)[:, None], 0.0)
+    def subtract_from(
+        self, target: Tensor, row: Tensor, token: Tensor, scale: float = 1.0
+    ) -> Tensor:
+        """The target with ``scale`` taken off the drafted token."""
+        at = token.clamp(min=0)[:, None]
+        return target.scatter(1, at, (target.gather(1, at) - scale).clamp(min=0.0))
 
     def rows_at(
         self, owner: Sequence[int], row: Sequence[int], token: Sequence[int], vocabulary: int
@@ -71,10 +77,12 @@ class DenseLaws:
         probs = self.rows[batch, rows, torch.where(inside, tokens, 0)]
         return torch.where(inside, probs, 0.0)
 
-    def subtract_from(self, target: Tensor, row: Tensor, token: Tensor) -> Tensor:
-        """relu(target - draft), not normalised."""
+    def subtract_from(
+        self, target: Tensor, row: Tensor, token: Tensor, scale: float = 1.0
+    ) -> Tensor:
+        """relu(target - scale * draft), not normalised."""
         batch = torch.arange(row.shape[0], device=row.device)
-        return (target - self.rows[batch, row]).clamp(min=0.0)
+        return torch.sub(target, self.rows[batch, row], alpha=scale).clamp_(min=0.0)
 
     def rows_at(
         self, owner: Sequence[int], row: Sequence[int], token: Sequence[int], vocabulary: int

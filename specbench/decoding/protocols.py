@@ -12,6 +12,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from specbench.core.parameter import Parameter
 from specbench.core.trace import ShortDraft
 from specbench.decoding.laws import DraftLaws
 from specbench.decoding.rows import TargetRows
@@ -95,7 +96,7 @@ class RuleInfo:
         tree: whether it judges trees as well as chains.
         temperature_zero: what it does at temperature 0.
         sampled: whether it judges rows at temperature > 0 at all.
-        parameters: name -> meaning, with its default.
+        parameters: name -> meaning, default and range.
     """
 
     name: str
@@ -106,7 +107,7 @@ class RuleInfo:
     tree: bool
     temperature_zero: str
     sampled: bool = True
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,10 @@ class Rule(Protocol):
     """
 
     info: RuleInfo
+
+    def configure(self, options: Mapping[str, object]) -> Rule:
+        """The rule with an arm's parameters. UsageError for unknown names and bad values."""
+        ...
 
     def __call__(
         self,

@@ -93,7 +93,8 @@ class NativeEngine:
         drafter = factory.build(dict(arm.drafter_options), context)
         # Plain decoding draws from the position-keyed stream: its output is the one that
         # target_match reproduces token for token.
-        rule: Any = catalog.resolve("rules", "target_match" if arm.plain else arm.rule)
+        listed: Any = catalog.resolve("rules", "target_match" if arm.plain else arm.rule)
+        rule = listed.configure({} if arm.plain else arm.rule_options)
         self._contexts[arm.name] = context
         self._drafters[arm.name] = drafter
         self._loops[arm.name] = DecodeLoop(

@@ -30,8 +30,20 @@ class RuleFacts(Protocol):
     lossless: str
     laws: Sequence[str]
     tree: bool
-    parameters: Mapping[str, str]
     sampled: bool
+
+
+class RuleObject(Protocol):
+    """What is asked of a rule before anything loads."""
+
+    @property
+    def info(self) -> RuleFacts:
+        """Declared facts."""
+        ...
+
+    def configure(self, options: Mapping[str, object]) -> object:
+        """The rule with parameters; UsageError for unknown names and bad values."""
+        ...
 
 
 def check_arms(arms: Sequence[ArmSpec], temperatures: Sequence[float]) -> tuple[ArmFactors, ...]:
@@ -50,13 +62,14 @@ def check_arms(arms: Sequence[ArmSpec], temperatures: Sequence[float]) -> tuple[
 
 
 def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
-    drafter = cast(DrafterFacts, _info("drafters", arm.drafter))
+    drafter = cast(DrafterFacts, _resolved("drafters", arm.drafter).info)  # type: ignore[attr-defined]
     if arm.plain:
         return ArmFactors(arm.name, arm.drafter, 0, "none", arm.engine, lossless="proven")
-    rule = cast(RuleFacts, _info("rules", arm.rule))
+    listed = cast(RuleObject, _resolved("rules", arm.rule))
+    rule = listed.info
+    listed.configure(arm.rule_options)
     where = f"arm {arm.name}"
     _known_options(f"{where}: drafter {arm.drafter}", arm.drafter_options, drafter.options)
-    _known_options(f"{where}: rule {arm.rule}", arm.rule_options, rule.parameters)
     if drafter.needs_model and not isinstance(arm.drafter_options.get("model"), str):
         raise UsageError(
             f"{where}: drafter {arm.drafter} needs a draft model",
@@ -93,9 +106,9 @@ def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
     )
 
 
-def _info(table: str, name: str) -> object:
+def _resolved(table: str, name: str) -> object:
     try:
-        return catalog.resolve(table, name).info  # type: ignore[attr-defined]
+        return catalog.resolve(table, name)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package == "specbench":

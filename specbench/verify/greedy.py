@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from specbench.core.parameter import checked
 from specbench.decoding.laws import DraftLaws
 from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, States, Uniforms
 from specbench.decoding.rows import TargetRows
@@ -39,6 +42,11 @@ class GreedyRule:
     """The rule as the catalogue lists it."""
 
     info = INFO
+
+    def configure(self, options: Mapping[str, object]) -> GreedyRule:
+        """The rule itself; it takes no parameters."""
+        checked(INFO.parameters, options, "rule greedy")
+        return self
 
     def __call__(
         self,

@@ -40,7 +40,7 @@ def error(rule, setting, k, laws_of=None):
 class ResidualFromTarget(DenseLaws):
     """After a rejection the token comes from the target itself."""
 
-    def subtract_from(self, target, row, token):
+    def subtract_from(self, target, row, token, scale=1.0):
         return target
 
 

@@ -1,0 +1,69 @@
+"""Rejection sampling that accepts more and is no longer exact (Leviathan et al. 2211.17192, A.5).
+
+A token's output probability is at most target / lenience, and the total variation per position at
+most 1 - lenience; what a run really pays is measured, not assumed.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from specbench.core.parameter import Parameter
+from specbench.decoding.laws import DraftLaws
+from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, States, Uniforms
+from specbench.decoding.rows import TargetRows
+from specbench.decoding.sampling import tempered
+from specbench.decoding.tree import TokenTree, Trials
+from specbench.verify.chain import accepted_prefix
+from specbench.verify.ratio import ratio_test
+from specbench.verify.temperature import TemperedRule
+
+INFO = RuleInfo(
+    name="lenient",
+    source="Leviathan et al. 2023, 2211.17192, appendix A.5 (lenience)",
+    lossless=Lossless.LOSSY,
+    needs="processed",
+    laws=("one_hot", "dense"),
+    tree=False,
+    temperature_zero="target(x) >= lenience * largest target probability, both at temperature 1",
+    parameters={
+        "lenience": Parameter("factor l of the draft in the ratio; 1 is exact", 0.9, 0, 1, True)
+    },
+)
+
+
+def lenient(
+    tree: TokenTree,
+    trials: Trials,
+    rows: TargetRows,
+    laws: DraftLaws,
+    states: States,
+    uniforms: Uniforms,
+    *,
+    lenience: float,
+) -> tuple[Acceptance, States]:
+    """Accept with min(1, target / (l draft)); else draw from relu(target - l draft)."""
+    return ratio_test(tree, trials, rows, laws, uniforms, lenience), states
+
+
+def at_zero(
+    tree: TokenTree,
+    trials: Trials,
+    rows: TargetRows,
+    laws: DraftLaws,
+    states: States,
+    uniforms: Uniforms,
+    *,
+    lenience: float,
+) -> tuple[Acceptance, States]:
+    """Accept drafts nearly as likely as the argmax; emit the argmax after them."""
+    probs = tempered(rows.adjusted, 1.0)
+    inside = (tree.ids >= 0) & (tree.ids < probs.shape[1])
+    own = probs[rows.index[:, :-1], torch.where(inside, tree.ids, 0)]
+    largest = probs.amax(1)[rows.index[:, :-1]]
+    path, count, kind = accepted_prefix(tree, inside & (own >= lenience * largest))
+    next_token = rows.argmax().gather(1, count[:, None]).squeeze(1)
+    return Acceptance(path, count, next_token, kind), states
+
+
+RULE = TemperedRule(INFO, lenient, at_zero)
