@@ -26,6 +26,8 @@ RULES = {
     "block": "specbench.verify.block:RULE",
     "lenient": "specbench.verify.lenient:RULE",
     "typical": "specbench.verify.typical:RULE",
+    "threshold": "specbench.verify.threshold:RULE",
+    "blockwise": "specbench.verify.blockwise:RULE",
 }
 
 ENGINES = {

@@ -97,6 +97,7 @@ class RuleInfo:
         temperature_zero: what it does at temperature 0.
         sampled: whether it judges rows at temperature > 0 at all.
         parameters: name -> meaning, default and range.
+        exact_at: parameter values at which a lossy rule is lossless; empty where there are none.
     """
 
     name: str
@@ -108,6 +109,13 @@ class RuleInfo:
     temperature_zero: str
     sampled: bool = True
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    exact_at: Mapping[str, float] = field(default_factory=dict)
+
+    def lossless_with(self, options: Mapping[str, object]) -> Lossless:
+        """What is known of the output law under an arm's parameters."""
+        values = {name: options.get(name, p.default) for name, p in self.parameters.items()}
+        exact = self.exact_at and all(values[name] == at for name, at in self.exact_at.items())
+        return Lossless.PROVEN if exact else self.lossless
 
 
 @dataclass(frozen=True, slots=True)

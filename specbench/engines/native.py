@@ -20,7 +20,7 @@ from specbench.decoding.stops import StopChecker, token_cap
 from specbench.decoding.timing import TickRecorder
 from specbench.drafters.build import BuildContext
 from specbench.engines.scheduler import serve
-from specbench.errors import UsageError
+from specbench.errors import SpecbenchError, UsageError
 from specbench.models import selfcheck, vocabulary
 from specbench.models.detokenize import IncrementalText, full_text
 from specbench.models.device import clock_for, peak_bytes
@@ -166,10 +166,18 @@ class NativeEngine:
         )
 
     def warm_up(self, arm: str, requests: Sequence[Request], concurrency: int) -> None:
-        """Decode once; traces and ticks are dropped."""
+        """Decode once; traces and ticks are dropped.
+
+        Raises:
+            SpecbenchError: a request failed; measuring this arm would only collect failures.
+        """
         before = list(self._recorder.drain())
-        for _ in self.run(arm, requests, concurrency):
-            pass
+        for trace in self.run(arm, requests, concurrency):
+            if not trace.ok:
+                raise SpecbenchError(
+                    f"arm {arm} failed while warming up: {trace.error}",
+                    "lower --concurrency or --max-new-tokens if memory is short",
+                )
         self._recorder.drain()
         self._recorder.restore(before)
 

@@ -27,10 +27,13 @@ class DrafterFacts(Protocol):
 class RuleFacts(Protocol):
     """What a rule's ``info`` declares."""
 
-    lossless: str
     laws: Sequence[str]
     tree: bool
     sampled: bool
+
+    def lossless_with(self, options: Mapping[str, object]) -> str:
+        """What is known of the output law under an arm's parameters."""
+        ...
 
 
 class RuleObject(Protocol):
@@ -100,7 +103,7 @@ def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
         engine=arm.engine,
         tree="tree" if drafter.tree else "chain",
         draft_law=law,
-        lossless=str(rule.lossless) or UNKNOWN,
+        lossless=str(rule.lossless_with(arm.rule_options)) or UNKNOWN,
         drafter_options=arm.drafter_options,
         rule_options=arm.rule_options,
     )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from specbench.core.parameter import checked
 from specbench.decoding.laws import DraftLaws
 from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, States, Uniforms
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.tree import TokenTree, Trials
 from specbench.verify.chain import accepted_prefix
+from specbench.verify.zero import ZeroTemperatureRule
 
 INFO = RuleInfo(
     name="greedy",
@@ -38,29 +36,4 @@ def greedy(
     return Acceptance(path, count, next_token, kind), states
 
 
-class GreedyRule:
-    """The rule as the catalogue lists it."""
-
-    info = INFO
-
-    def configure(self, options: Mapping[str, object]) -> GreedyRule:
-        """The rule itself; it takes no parameters."""
-        checked(INFO.parameters, options, "rule greedy")
-        return self
-
-    def __call__(
-        self,
-        tree: TokenTree,
-        trials: Trials,
-        rows: TargetRows,
-        laws: DraftLaws,
-        states: States,
-        uniforms: Uniforms,
-    ) -> tuple[Acceptance, States]:
-        """Judge a batch; ValueError where a row is sampled."""
-        if not rows.all_greedy:
-            raise ValueError("rule greedy needs temperature 0; use rejection or target_match")
-        return greedy(tree, trials, rows, laws, states, uniforms)
-
-
-RULE = GreedyRule()
+RULE = ZeroTemperatureRule(INFO, greedy)

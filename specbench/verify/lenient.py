@@ -26,6 +26,7 @@ INFO = RuleInfo(
     laws=("one_hot", "dense"),
     tree=False,
     temperature_zero="target(x) >= lenience * largest target probability, both at temperature 1",
+    exact_at={"lenience": 1},
     parameters={
         "lenience": Parameter("factor l of the draft in the ratio; 1 is exact", 0.9, 0, 1, True)
     },

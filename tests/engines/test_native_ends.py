@@ -9,7 +9,7 @@ from specbench.core.arm import ArmSpec
 from specbench.core.request import Limits, Stops
 from specbench.core.trace import Finish
 from specbench.engines.native import open_engine
-from specbench.errors import PrerequisiteError, UsageError
+from specbench.errors import PrerequisiteError, SpecbenchError, UsageError
 from specbench.metrics.identities import violations
 from tests.engines.conftest import K
 from tests.engines.native_runs import ARMS, observed, requests, run
@@ -146,4 +146,14 @@ def test_a_prompt_that_does_not_fit_in_memory_is_lost_alone(engine, monkeypatch)
     traces = run(engine, "ngram-rejection", asked, len(asked))
     assert [item for item, trace in traces.items() if not trace.ok] == ["item-4"]
     assert traces["item-4"].finish is Finish.OOM
+    assert engine._pool.available == engine._pool.slabs
+
+
+def test_a_failure_while_warming_up_ends_the_run_before_it_begins(engine, monkeypatch):
+    def fail(rows, taps):
+        raise RuntimeError("no kernel for this shape")
+
+    monkeypatch.setattr(engine._loops["plain"]._target, "prefill", fail)
+    with pytest.raises(SpecbenchError, match=r"arm plain failed while warming up: .*no kernel"):
+        engine.warm_up("plain", requests()[:1], 1)
     assert engine._pool.available == engine._pool.slabs

@@ -7,7 +7,9 @@ import torch
 
 from specbench.decoding.protocols import Lossless
 from specbench.errors import UsageError
+from specbench.verify.blockwise import RULE as BLOCKWISE
 from specbench.verify.lenient import RULE as LENIENT
+from specbench.verify.threshold import RULE as THRESHOLD
 from specbench.verify.typical import RULE as TYPICAL
 from tests.laws.integrate import Tables, block_law, cells, distance, first_token
 
@@ -100,8 +102,48 @@ def test_typical_binds_by_epsilon_at_low_entropy():
         assert law == pytest.approx({(token, 0) if kept else (0,): 1.0})
 
 
-def test_lossy_rules_say_so():
-    assert {LENIENT.info.lossless, TYPICAL.info.lossless} == {Lossless.LOSSY}
+@pytest.mark.parametrize(
+    ("options", "kept", "output"),
+    [
+        # out(x) = min(1, p(x) / acc), the rest shared in proportion to the target.
+        ({"acc": 0.8, "single": 1}, 0.375, [0.4464285714, 0.375, 0.1785714286]),
+        ({"acc": 0.25, "single": 1}, 1.0, [0.0, 1.0, 0.0]),
+        ({"acc": 1, "single": 0.3}, 1.0, [0.0, 1.0, 0.0]),
+        ({"acc": 1, "single": 1}, 0.3, [0.5, 0.3, 0.2]),
+    ],
+)
+def test_threshold_has_the_published_law(options, kept, output):
+    """ALGORITHMS 1.11, target (.5, .3, .2), candidate 1."""
+    setting = constant([0.5, 0.3, 0.2], 1, [kept], [0.5 / 0.7, 0.5, 0.8])
+    law = block_law(THRESHOLD.configure(options), setting, 0, 1)
+    assert first_token(law, 3) == pytest.approx(output, abs=1e-6)
+    assert sum(m for path, m in law.items() if len(path) == 2) == pytest.approx(kept, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "token", "law"),
+    [
+        ({"top_k": 1}, 1, {(0,): 1.0}),
+        ({"top_k": 1}, 0, {(0, 0): 1.0}),
+        ({"top_k": 2}, 1, {(1, 0): 1.0}),
+        ({"top_k": 2}, 2, {(0,): 1.0}),
+        ({"top_k": 1, "minimum": 1}, 2, {(2, 0): 1.0}),
+    ],
+)
+def test_blockwise_keeps_what_ranks_high_enough(options, token, law):
+    target = torch.tensor([[0.5, 0.3, 0.2]] * 3)
+    setting = Tables(target, [token] * 3, cells([0.0]), cells([0.0]), cells([0.0]), greedy=True)
+    assert block_law(BLOCKWISE.configure(options), setting, 0, 1) == pytest.approx(law)
+
+
+def test_lossy_rules_say_so_unless_their_parameters_make_them_exact():
+    for rule in (LENIENT, TYPICAL, THRESHOLD, BLOCKWISE):
+        assert rule.info.lossless_with({}) is Lossless.LOSSY
+    assert LENIENT.info.lossless_with({"lenience": 1}) is Lossless.PROVEN
+    assert THRESHOLD.info.lossless_with({"acc": 1}) is Lossless.PROVEN
+    assert THRESHOLD.info.lossless_with({"acc": 1, "single": 0.9}) is Lossless.LOSSY
+    assert BLOCKWISE.info.lossless_with({"top_k": 1}) is Lossless.PROVEN
+    assert TYPICAL.info.lossless_with({"epsilon": 1}) is Lossless.LOSSY
 
 
 @pytest.mark.parametrize(
