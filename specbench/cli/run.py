@@ -91,7 +91,8 @@ def run(
         out,
         resume=old,
         budget_s=budget_s,
-        command=sys.argv,
+        # The program by name: where it is installed says who runs it, not what was run.
+        command=[Path(sys.argv[0]).name, *sys.argv[1:]],
     )
     if plan_only:
         _show_plan(session, form)
