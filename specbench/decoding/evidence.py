@@ -24,7 +24,7 @@ from specbench.decoding.tree import PAD
 
 NO_DRAFT = -1
 _SMALLEST = 1e-38
-"""Keeps the ratio finite where the target probability is 0; such a token cannot be emitted."""
+"""Keeps the logarithm finite where the target probability is 0; its weight there is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,21 +146,20 @@ def _draft_columns(
     tokens: Tensor,
     laws: DraftLaws,
 ) -> Tensor:
-    """Fill the columns that compare with the draft law; returns the draft/target ratios."""
+    """Fill the columns that compare with the draft law; returns the order by draft/target."""
     part = emitted.part(drafted)
-    draft = laws.rows_at(part.owner, part.law, part.draft, target.shape[1]).to(target.device)
-    target, tokens = target[drafted], tokens[drafted]
-    top = draft.argmax(1, keepdim=True)
+    target, tokens = target[drafted], tokens[drafted].squeeze(1)
+    found = laws.compare(part.owner, part.law, part.draft, tokens, target)
     for name, values in (
-        ("log_draft", [log_or_none(p) for p in draft.gather(1, tokens).squeeze(1).tolist()]),
-        ("overlap", torch.minimum(target, draft).sum(1).tolist()),
-        ("draft_top_target", target.gather(1, top).squeeze(1).tolist()),
-        ("draft_top_hit", (top == tokens).squeeze(1).int().tolist()),
+        ("log_draft", [log_or_none(p) for p in found.emitted.tolist()]),
+        ("overlap", found.overlap.tolist()),
+        ("draft_top_target", target.gather(1, found.first[:, None]).squeeze(1).tolist()),
+        ("draft_top_hit", (found.first == tokens).int().tolist()),
     ):
         column = columns.setdefault(name, [None] * len(emitted.token))
         for i, value in zip(drafted, values, strict=True):
             column[i] = value
-    return draft.div_(target.clamp(min=_SMALLEST))
+    return found.order
 
 
 def _mass_before(target: Tensor, order: Tensor, tokens: Tensor) -> list[float]:

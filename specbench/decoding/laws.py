@@ -6,10 +6,31 @@ Shapes: B requests, R law rows, N nodes, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
+
+_SMALLEST = 1e-38
+"""Keeps a ratio finite where the target probability is 0; such a token cannot be emitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A draft law beside the target, at n emitted tokens.
+
+    Attributes:
+        first: int64 [n], the draft's first choice.
+        emitted: [n], draft probability of the emitted token.
+        overlap: [n], sum of min(target, draft).
+        order: [n, V], a number that orders tokens as draft/target does.
+    """
+
+    first: Tensor
+    emitted: Tensor
+    overlap: Tensor
+    order: Tensor
 
 
 class DraftLaws(Protocol):
@@ -32,12 +53,21 @@ class DraftLaws(Protocol):
         """
         ...
 
-    def rows_at(
-        self, owner: Sequence[int], row: Sequence[int], token: Sequence[int], vocabulary: int
-    ) -> Tensor:
-        """Fresh law rows float32 [n, V]: law ``row[i]`` of request ``owner[i]``.
+    def compare(
+        self,
+        owner: Sequence[int],
+        row: Sequence[int],
+        drafted: Sequence[int],
+        emitted: Tensor,
+        target: Tensor,
+    ) -> Comparison:
+        """Compare law rows with target rows at n emitted tokens.
 
-        ``token[i]`` is the token that was drawn from it.
+        Args:
+            owner, row: request and law row of each.
+            drafted: the token that was drawn from it.
+            emitted: int64 [n] the token that came out.
+            target: [n, V] target probabilities.
         """
         ...
 
@@ -56,12 +86,19 @@ class OneHotLaws:
         at = token.clamp(min=0)[:, None]
         return target.scatter(1, at, (target.gather(1, at) - scale).clamp(min=0.0))
 
-    def rows_at(
-        self, owner: Sequence[int], row: Sequence[int], token: Sequence[int], vocabulary: int
-    ) -> Tensor:
-        """Unit rows."""
-        ids = torch.tensor(token)[:, None]
-        return torch.zeros(len(token), vocabulary).scatter_(1, ids, 1.0)
+    def compare(
+        self,
+        owner: Sequence[int],
+        row: Sequence[int],
+        drafted: Sequence[int],
+        emitted: Tensor,
+        target: Tensor,
+    ) -> Comparison:
+        """In closed form: no row of the vocabulary is compared with a unit row."""
+        first = torch.tensor(drafted, device=target.device)
+        overlap = target.gather(1, first[:, None]).squeeze(1)
+        order = torch.zeros_like(target).scatter_(1, first[:, None], 1.0)
+        return Comparison(first, (first == emitted).to(target.dtype), overlap, order)
 
 
 class DenseLaws:
@@ -84,9 +121,20 @@ class DenseLaws:
         batch = torch.arange(row.shape[0], device=row.device)
         return torch.sub(target, self.rows[batch, row], alpha=scale).clamp_(min=0.0)
 
-    def rows_at(
-        self, owner: Sequence[int], row: Sequence[int], token: Sequence[int], vocabulary: int
-    ) -> Tensor:
-        """Copies of the rows."""
-        device = self.rows.device
-        return self.rows[torch.tensor(owner, device=device), torch.tensor(row, device=device)]
+    def compare(
+        self,
+        owner: Sequence[int],
+        row: Sequence[int],
+        drafted: Sequence[int],
+        emitted: Tensor,
+        target: Tensor,
+    ) -> Comparison:
+        """From copies of the rows."""
+        place = [torch.tensor(index, device=target.device) for index in (owner, row)]
+        draft = self.rows[place[0], place[1]]
+        return Comparison(
+            draft.argmax(1),
+            draft.gather(1, emitted[:, None]).squeeze(1),
+            torch.minimum(target, draft).sum(1),
+            draft.div_(target.clamp(min=_SMALLEST)),
+        )
