@@ -164,7 +164,7 @@ def _draft_columns(
 
 def _mass_before(target: Tensor, order: Tensor, tokens: Tensor) -> list[float]:
     """Target mass of tokens that come before the emitted one; equal keys go by id."""
-    # Signs in floating point: over a vocabulary, comparisons to bool cost five times as much.
+    # Signs in floating point: over a vocabulary, comparisons to bool cost far more.
     sign = (order - order.gather(1, tokens)).sign_()
     mass = torch.linalg.vecdot(target, sign.clamp(min=0))
     for line, token in enumerate(tokens.squeeze(1).tolist()):
