@@ -22,7 +22,7 @@ from rich.console import Console
 from specbench.cli.main import cli
 from specbench.cli.rows import markdown, simple
 from specbench.metrics.definitions import DEFINITIONS
-from specbench.report.cells import grid
+from specbench.report.cells import grid, state
 from specbench.report.console import WIDTH as SUMMARY_WIDTH
 from specbench.report.console import ConsoleSummary
 from specbench.report.markdown import table_lines
@@ -100,7 +100,8 @@ def reference_table() -> str:
         [
             *table_lines(table),
             "",
-            f"{summary.target}, {summary.dtype}, {summary.device}. {summary.sentence}",
+            f"{summary.target}, {summary.dtype}, {summary.device}; {state(summary)}. "
+            f"{summary.sentence}",
             "",
             f"{'; '.join(notes)}. Files: [{path}]({path}).",
         ]
