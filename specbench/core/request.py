@@ -49,6 +49,11 @@ class Sampling:
         return self.temperature < GREEDY_BELOW
 
     @property
+    def untruncated(self) -> bool:
+        """Whether every token keeps its tempered probability."""
+        return self.top_k == 0 and self.top_p == 1.0 and self.min_p == 0.0
+
+    @property
     def penalised(self) -> bool:
         """Whether the row depends on the tokens before it through penalties."""
         return (

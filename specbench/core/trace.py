@@ -135,6 +135,16 @@ class Evidence:
         overlap: sum of min(target, draft), the chance of acceptance under ``rejection``.
         draft_top_target: target probability of the draft's first choice.
         draft_top_hit: 1 where the emitted token is the draft's first choice.
+        target_top: largest target probability.
+        target_top_hit: 1 where the emitted token is the target's first choice.
+        log_untempered: log probability of the emitted token at temperature 1 without truncation;
+            None where the request's settings are just that.
+        support_margin: only for an emitted token of target probability 0: log of its tempered
+            probability over the smallest one that the truncation kept; at most 0.
+        rule_tv, rule_kl: total variation and KL divergence (nats, rule against target) between the
+            rule's output law at this position and the target; only under lossy rules that know
+            their law.
+        rule_entropy: entropy of the rule's output law, nats.
         margin: top-1 minus top-2 logit of the target row (greedy ties are judged by it).
         runner_up: token id of the target's second choice.
     """
@@ -151,6 +161,13 @@ class Evidence:
     overlap: list[float | None] = field(default_factory=list)
     draft_top_target: list[float | None] = field(default_factory=list)
     draft_top_hit: list[int | None] = field(default_factory=list)
+    target_top: list[float | None] = field(default_factory=list)
+    target_top_hit: list[int | None] = field(default_factory=list)
+    log_untempered: list[float | None] = field(default_factory=list)
+    support_margin: list[float | None] = field(default_factory=list)
+    rule_tv: list[float | None] = field(default_factory=list)
+    rule_kl: list[float | None] = field(default_factory=list)
+    rule_entropy: list[float | None] = field(default_factory=list)
     margin: list[float | None] = field(default_factory=list)
     runner_up: list[int | None] = field(default_factory=list)
 

@@ -9,57 +9,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from specbench.core.trace import Evidence
 from specbench.decoding.commit import Committed
+from specbench.decoding.emitted import NO_DRAFT, Emitted
 from specbench.decoding.laws import DraftLaws
-from specbench.decoding.protocols import Draft
+from specbench.decoding.price import RuleLaw, rule_columns
+from specbench.decoding.protocols import Draft, Lossless, Rule
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.tree import PAD
 
-NO_DRAFT = -1
 _SMALLEST = 1e-38
 """Keeps the logarithm finite where the target probability is 0; its weight there is 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Emitted:
-    """Emitted tokens of one step, flat over the batch.
-
-    Attributes:
-        owner: row of the batch each token belongs to.
-        row: packed target row it was drawn or judged by.
-        token: its id.
-        law: draft law row at its position.
-        draft: id drafted at its position, ``NO_DRAFT`` where there was none.
-    """
-
-    owner: list[int]
-    row: list[int]
-    token: list[int]
-    law: list[int]
-    draft: list[int]
-
-    def add(self, owner: int, row: int, token: int, law: int, draft: int) -> None:
-        """Append one token."""
-        self.owner.append(owner)
-        self.row.append(row)
-        self.token.append(token)
-        self.law.append(law)
-        self.draft.append(draft)
-
-    def part(self, chosen: Sequence[int]) -> Emitted:
-        """The tokens at the given places."""
-        return Emitted(*([getattr(self, f.name)[i] for i in chosen] for f in fields(self)))
-
-
 def record(
-    into: Sequence[Evidence], emitted: Emitted, rows: TargetRows, laws: DraftLaws | None
+    into: Sequence[Evidence],
+    emitted: Emitted,
+    rows: TargetRows,
+    laws: DraftLaws | None,
+    rule: RuleLaw | None = None,
 ) -> None:
     """Append evidence for the emitted tokens of one step.
 
@@ -68,6 +43,7 @@ def record(
         emitted: what was emitted, in order.
         rows: the step's target rows.
         laws: draft laws; None where nothing was drafted.
+        rule: the rule's output law at given positions; None where it is the target's.
     """
     total = len(emitted.token)
     greedy = [rows.sampling[row].greedy for row in emitted.row]
@@ -76,7 +52,11 @@ def record(
         chosen = [i for i in range(total) if greedy[i] is kind]
         if not chosen:
             continue
-        for name, values in compute(emitted.part(chosen), rows, laws).items():
+        part = emitted.part(chosen)
+        found = compute(part, rows, laws)
+        if rule is not None and not kind:
+            found |= rule_columns(part, rows, laws, rule)
+        for name, values in found.items():
             column = columns.setdefault(name, [None] * total)
             for i, value in zip(chosen, values, strict=True):
                 column[i] = value
@@ -85,23 +65,11 @@ def record(
         evidence = into[owner]
         evidence.position.append(len(evidence.position))
         evidence.drafted.append(int(emitted.draft[i] != NO_DRAFT))
-        for name in GREEDY_COLUMNS + SAMPLED_COLUMNS:
+        for name in COLUMNS:
             getattr(evidence, name).append(columns.get(name, absent)[i])
 
 
-GREEDY_COLUMNS = ("margin", "runner_up")
-SAMPLED_COLUMNS = (
-    "log_target",
-    "log_draft",
-    "entropy",
-    "entropy_variance",
-    "sum_squares",
-    "pit_low",
-    "pit_width",
-    "overlap",
-    "draft_top_target",
-    "draft_top_hit",
-)
+COLUMNS = tuple(f.name for f in fields(Evidence) if f.name not in ("position", "drafted"))
 
 
 def _greedy_columns(emitted: Emitted, rows: TargetRows, laws: DraftLaws | None) -> dict[str, list]:
@@ -121,6 +89,7 @@ def _sampled_columns(emitted: Emitted, rows: TargetRows, laws: DraftLaws | None)
     logs = target.clamp(min=_SMALLEST).log_()
     weighted = target * logs
     entropy = -weighted.sum(1)
+    top, first = target.max(1)
     variance = (weighted.mul_(logs).sum(1) - entropy**2).clamp_(min=0)
     columns = {
         "log_target": [log_or_none(p) for p in own.squeeze(1).tolist()],
@@ -128,6 +97,9 @@ def _sampled_columns(emitted: Emitted, rows: TargetRows, laws: DraftLaws | None)
         "entropy_variance": variance.tolist(),
         "sum_squares": torch.linalg.vecdot(target, target).tolist(),
         "pit_width": own.squeeze(1).tolist(),
+        "target_top": top.tolist(),
+        "target_top_hit": (first == tokens.squeeze(1)).int().tolist(),
+        **untempered_columns(emitted, rows, own.squeeze(1)),
     }
     # Ratios only matter for their order; where nothing was drafted the target gives it.
     order = target.clone()
@@ -136,6 +108,37 @@ def _sampled_columns(emitted: Emitted, rows: TargetRows, laws: DraftLaws | None)
         order[drafted] = _draft_columns(columns, emitted, drafted, target, tokens, laws)
     columns["pit_low"] = _mass_before(target, order, tokens)
     return columns
+
+
+def untempered_columns(emitted: Emitted, rows: TargetRows, own: Tensor) -> dict[str, list]:
+    """What the emitted tokens would be without temperature and truncation.
+
+    Args:
+        own: [n] target probability of each emitted token.
+    """
+    settings = [rows.sampling[row] for row in emitted.row]
+    columns: dict[str, list] = {
+        "log_untempered": [None] * len(settings),
+        "support_margin": [None] * len(settings),
+    }
+    shaped = [i for i, s in enumerate(settings) if s.temperature != 1.0 or not s.untruncated]
+    if shaped:
+        packed = torch.tensor([emitted.row[i] for i in shaped], device=own.device)
+        logits = rows.adjusted[packed].float()
+        tokens = torch.tensor([emitted.token[i] for i in shaped], device=own.device)[:, None]
+        values = (logits.gather(1, tokens).squeeze(1) - logits.logsumexp(1)).tolist()
+        for i, value in zip(shaped, values, strict=True):
+            columns["log_untempered"][i] = value if value > -math.inf else None
+    for i in (own == 0).nonzero().flatten().tolist():
+        columns["support_margin"][i] = _outside_by(rows, emitted.row[i], emitted.token[i])
+    return columns
+
+
+def _outside_by(rows: TargetRows, row: int, token: int) -> float:
+    """Log of the token's tempered probability over the smallest that was kept; -inf at most."""
+    logits = rows.adjusted[row].float()
+    kept = logits[rows.processed()[row] > 0].min()
+    return float((logits[token] - kept) / rows.sampling[row].temperature)
 
 
 def _draft_columns(
@@ -182,8 +185,13 @@ def record_step(
     draft: Draft | None,
     rows: TargetRows,
     committed: Sequence[Committed],
+    rule: Rule | None = None,
 ) -> None:
-    """Evidence for the tokens just committed, each at the position that judged or drew it."""
+    """Evidence for the tokens just committed, each at the position that judged or drew it.
+
+    ``rule`` emitted them; None where the target itself did. It must know its law and be lossy for
+    the law to be recorded.
+    """
     index = rows.index.tolist()
     tried = _first_trials(draft, len(sequences))
     emitted = Emitted([], [], [], [], [])
@@ -192,7 +200,18 @@ def record_step(
             law, drafted = tried[b].get(position - 1, (0, NO_DRAFT))
             emitted.add(b, index[b][position], token, law, drafted)
     evidence = [sequence.trace.evidence for sequence in sequences]
-    record(evidence, emitted, rows, draft.laws if draft else None)
+    output: RuleLaw | None = None
+    if rule is not None and rule.info.lossless is Lossless.LOSSY:
+        states = [sequence.rule_state for sequence in sequences]
+        output = partial(_rule_law, rule, rows, states)
+    record(evidence, emitted, rows, draft.laws if draft else None, output)
+
+
+def _rule_law(
+    rule: Rule, rows: TargetRows, states: Sequence[object], owner: Sequence[int],
+    places: Tensor, draft: Tensor | None,
+) -> Tensor | None:  # fmt: skip
+    return rule.output_law(rows, places, draft, [states[b] for b in owner])
 
 
 def _first_trials(draft: Draft | None, batch: int) -> list[dict[int, tuple[int, int]]]:

@@ -53,6 +53,12 @@ class DraftLaws(Protocol):
         """
         ...
 
+    def whole(
+        self, owner: Sequence[int], row: Sequence[int], drafted: Sequence[int], like: Tensor
+    ) -> Tensor:
+        """Law rows [n, V] in full; arguments as in ``compare``, ``like`` a row of target."""
+        ...
+
     def compare(
         self,
         owner: Sequence[int],
@@ -85,6 +91,13 @@ class OneHotLaws:
         """The target with ``scale`` taken off the drafted token."""
         at = token.clamp(min=0)[:, None]
         return target.scatter(1, at, (target.gather(1, at) - scale).clamp(min=0.0))
+
+    def whole(
+        self, owner: Sequence[int], row: Sequence[int], drafted: Sequence[int], like: Tensor
+    ) -> Tensor:
+        """Unit rows."""
+        rows = like.new_zeros(len(drafted), like.shape[-1])
+        return rows.scatter_(1, torch.tensor(drafted, device=like.device)[:, None], 1.0)
 
     def compare(
         self,
@@ -121,6 +134,13 @@ class DenseLaws:
         batch = torch.arange(row.shape[0], device=row.device)
         return torch.sub(target, self.rows[batch, row], alpha=scale).clamp_(min=0.0)
 
+    def whole(
+        self, owner: Sequence[int], row: Sequence[int], drafted: Sequence[int], like: Tensor
+    ) -> Tensor:
+        """Copies of the rows."""
+        device = self.rows.device
+        return self.rows[torch.tensor(owner, device=device), torch.tensor(row, device=device)]
+
     def compare(
         self,
         owner: Sequence[int],
@@ -130,8 +150,7 @@ class DenseLaws:
         target: Tensor,
     ) -> Comparison:
         """From copies of the rows."""
-        place = [torch.tensor(index, device=target.device) for index in (owner, row)]
-        draft = self.rows[place[0], place[1]]
+        draft = self.whole(owner, row, drafted, target)
         return Comparison(
             draft.argmax(1),
             draft.gather(1, emitted[:, None]).squeeze(1),

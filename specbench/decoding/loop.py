@@ -9,6 +9,7 @@ from specbench.decoding.commit import arrive, commit_step
 from specbench.decoding.evidence import record_step
 from specbench.decoding.noise import first_token_uniforms, step_uniforms
 from specbench.decoding.protocols import Drafter, Rule, Target
+from specbench.decoding.rows import refuse_broken
 from specbench.decoding.sampling import draw
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.timing import TickRecorder
@@ -46,13 +47,13 @@ class DecodeLoop:
         clock.begin(TickKind.PREFILL)
         with clock.span("prefill"):
             target_rows, taps = self._target.prefill(rows, self._drafter.taps)
+        refuse_broken(target_rows)
         with clock.span("accept"):
             if target_rows.all_greedy:
                 first = target_rows.argmax()[:, 0]
             else:
-                first = draw(
-                    target_rows.processed(), first_token_uniforms(rows, target_rows.raw.device)
-                )
+                numbers = first_token_uniforms(rows, target_rows.raw.device)
+                first = draw(target_rows.processed(), numbers)
             emitted = [([token], [0]) for token in first.tolist()]
         with clock.span("evidence"):
             if self._with_evidence:
@@ -62,6 +63,7 @@ class DecodeLoop:
             for row, (tokens, _) in zip(rows, emitted, strict=True):
                 row.append(tokens[0])
                 arrive(row, now, 1)
+                row.rule_state = self._rule.admit(row.tokens.tolist())
         with clock.span("draft_prefill"):
             going = [row for row in rows if row.finish is None]
             if going:
@@ -78,16 +80,12 @@ class DecodeLoop:
             draft = self._drafter.propose(rows, budget)
         with clock.span("verify"):
             target_rows, taps = self._target.verify(rows, draft.tree, self._drafter.taps)
+        refuse_broken(target_rows)
         with clock.span("accept"):
-            uniforms = step_uniforms(
-                rows, draft.trials.node.shape[1], draft.tree, target_rows.raw.device
-            )
+            uniforms = step_uniforms(rows, draft, target_rows.raw.device, self._rule.info)
             states = [row.rule_state for row in rows]
-            acceptance, kept = self._rule(
-                draft.tree, draft.trials, target_rows, draft.laws, states, uniforms
-            )
-            for row, state in zip(rows, kept, strict=True):
-                row.rule_state = state
+            inputs = (draft.tree, draft.trials, target_rows, draft.laws, states, uniforms)
+            acceptance, kept = self._rule(*inputs)
         with clock.span("refill"):
             self._drafter.observe(rows, draft, target_rows.index, acceptance, taps)
         with clock.span("commit"):
@@ -96,5 +94,7 @@ class DecodeLoop:
             )
         with clock.span("evidence"):
             if self._with_evidence:
-                record_step(rows, draft, target_rows, emitted)
+                record_step(rows, draft, target_rows, emitted, self._rule)
+            for row, state in zip(rows, kept, strict=True):
+                row.rule_state = state
         clock.end(len(rows), len(rows) + sum(draft.tree.counts))

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specbench.decoding.protocols import Uniforms
+from specbench.decoding.protocols import Draft, RuleInfo, Uniforms
 from specbench.decoding.random import Stream, uniforms
 from specbench.decoding.sequence import Sequence as DecodedSequence
-from specbench.decoding.tree import TokenTree
 
 
 def _column(values: Sequence[int]) -> np.ndarray:
@@ -19,14 +18,15 @@ def _column(values: Sequence[int]) -> np.ndarray:
 
 
 def step_uniforms(
-    rows: Sequence[DecodedSequence], trials: int, tree: TokenTree, device: torch.device
+    rows: Sequence[DecodedSequence], draft: Draft, device: torch.device, rule: RuleInfo
 ) -> Uniforms:
-    """Numbers for one acceptance: ``trials`` per request, and the target's draw at every position.
+    """Numbers for one acceptance: one per trial, and the target's draw at every position.
 
     The target stream is keyed by absolute position, which is committed length plus depth.
     """
+    tree, trials = draft.tree, draft.trials.node.shape[1]
     nodes = tree.width
-    if all(row.request.sampling.greedy for row in rows):
+    if not rule.random_at_zero and all(row.request.sampling.greedy for row in rows):
         return _zeros(len(rows), trials, nodes, device)
     seeds = _column([row.request.seed for row in rows])
     steps = _column([row.step for row in rows])

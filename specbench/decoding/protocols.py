@@ -81,6 +81,8 @@ class Lossless(StrEnum):
     MEASURED = "measured"
     CLAIMED = "claimed"
     LOSSY = "lossy"
+    MEANINGLESS = "meaningless"
+    """Acceptance is made up, for timing alone; the output says nothing."""
     UNKNOWN = "unknown"
 
 
@@ -91,13 +93,18 @@ class RuleInfo:
     Attributes:
         name, source: catalogue name; paper and algorithm.
         lossless: status of the output law against the target's.
-        needs: target rows it reads: ``argmax``, ``raw``, ``tempered``, ``processed``.
+        needs: target rows it reads: ``argmax``, ``raw`` (temperature 1, no truncation),
+            ``tempered`` (temperature, no truncation), ``processed`` (all settings).
         laws: draft laws it accepts, of ``one_hot`` and ``dense``.
         tree: whether it judges trees as well as chains.
+        trials: how the candidates tried at one parent may have been chosen; empty for rules that
+            do not read draft laws, which take any.
         temperature_zero: what it does at temperature 0.
         sampled: whether it judges rows at temperature > 0 at all.
         parameters: name -> meaning, default and range.
         exact_at: parameter values at which a lossy rule is lossless; empty where there are none.
+        stateful: whether it keeps a state per request over steps.
+        random_at_zero: whether it reads random numbers at temperature 0 too.
     """
 
     name: str
@@ -107,9 +114,12 @@ class RuleInfo:
     laws: tuple[str, ...]
     tree: bool
     temperature_zero: str
+    trials: tuple[str, ...] = ()
     sampled: bool = True
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     exact_at: Mapping[str, float] = field(default_factory=dict)
+    stateful: bool = False
+    random_at_zero: bool = False
 
     def lossless_with(self, options: Mapping[str, object]) -> Lossless:
         """What is known of the output law under an arm's parameters."""
@@ -184,8 +194,33 @@ class Rule(Protocol):
 
     info: RuleInfo
 
-    def configure(self, options: Mapping[str, object]) -> Rule:
-        """The rule with an arm's parameters. UsageError for unknown names and bad values."""
+    def configure(self, options: Mapping[str, object], k: int | None = None) -> Rule:
+        """The rule with an arm's parameters. UsageError for unknown names and bad values.
+
+        Args:
+            options: parameter name -> value.
+            k: the arm's longest draft, for parameters that must fit it; None skips these checks.
+        """
+        ...
+
+    def admit(self, tokens: Sequence[int]) -> object:
+        """The state of a new request whose prompt and first output token are ``tokens``."""
+        ...
+
+    def output_law(
+        self, rows: TargetRows, places: Tensor, draft: Tensor | None, states: States
+    ) -> Tensor | None:
+        """Law of the token that the rule emits at n positions, [n, V]; None where not known.
+
+        Only for rules that judge token by token with one candidate: then the law at a position
+        follows from the two rows there.
+
+        Args:
+            rows: the step's target rows.
+            places: int64 [n] packed row of each position.
+            draft: [n, V] draft law there; None for positions without a draft.
+            states: the state of each position's request before the step.
+        """
         ...
 
     def __call__(

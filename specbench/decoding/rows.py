@@ -12,7 +12,19 @@ import torch
 from torch import Tensor
 
 from specbench.core.request import Sampling
-from specbench.decoding.sampling import RowContext, penalise, probabilities
+from specbench.decoding.sampling import RowContext, penalise, probabilities, tempered
+from specbench.decoding.tree import TokenTree
+
+
+class BrokenRowsError(ValueError):
+    """Target rows that name no token; ``requests`` says whose, as places in the batch."""
+
+    def __init__(self, requests: Sequence[int]) -> None:
+        self.requests = tuple(requests)
+        super().__init__(
+            "the target's logits hold a NaN, an infinity or nothing but -inf: weights, dtype or "
+            "attention are broken for this input"
+        )
 
 
 class TargetRows:
@@ -39,6 +51,7 @@ class TargetRows:
         self._contexts = contexts
         self._adjusted: Tensor | None = None
         self._processed: Tensor | None = None
+        self._tempered: Tensor | None = None
         self._argmax: Tensor | None = None
 
     @property
@@ -49,6 +62,12 @@ class TargetRows:
         if self._adjusted is None:
             self._adjusted = penalise(self.raw, self.sampling, self._contexts)
         return self._adjusted
+
+    def broken(self) -> list[int]:
+        """Requests with a row that names no token: a NaN, an infinity, or nothing but -inf."""
+        # The maximum of a row shows all three and costs one pass.
+        bad = ~self.raw.amax(1).isfinite()
+        return bad[self.index].any(1).nonzero().flatten().tolist()
 
     def argmax(self) -> Tensor:
         """int64 [B, N + 1]: the target's first choice at every position."""
@@ -62,19 +81,43 @@ class TargetRows:
             self._processed = probabilities(self.adjusted, self.sampling)
         return self._processed
 
-    def token_probs(self, tokens: Tensor) -> Tensor:
-        """float32 [B, N]: processed probability of token n at the position of its parent.
+    def tempered(self) -> Tensor:
+        """Packed softmax(logits / temperature) [M, V] without truncation; greedy rows one-hot."""
+        if self._tempered is None:
+            whole = [Sampling(temperature=s.temperature) for s in self.sampling]
+            same = all(s.untruncated for s in self.sampling)
+            self._tempered = self.processed() if same else probabilities(self.adjusted, whole)
+        return self._tempered
 
-        Only for chains: node n is judged by the row before it. Ids out of range give 0.
+    def untempered(self) -> Tensor:
+        """Packed softmax(logits) [M, V] at temperature 1, without truncation."""
+        return tempered(self.adjusted, 1.0)
+
+    def before(self, tree: TokenTree) -> Tensor:
+        """int64 [B, N]: the packed row that judges each node, that of its parent."""
+        if tree.chain:
+            return self.index[:, :-1]
+        return self.index.gather(1, tree.parents + 1)
+
+    def token_probs(self, tree: TokenTree) -> Tensor:
+        """float32 [B, N]: processed probability of every node's token at its parent.
+
+        Ids out of range give 0.
         """
-        return self.gather(self.index[:, :-1], tokens)
+        return self.pick(self.processed(), tree)
 
-    def gather(self, rows: Tensor, tokens: Tensor) -> Tensor:
-        """Processed probability of ``tokens`` at packed ``rows``; ids out of range give 0."""
-        probs = self.processed()
-        inside = (tokens >= 0) & (tokens < probs.shape[1])
-        return torch.where(inside, probs[rows, torch.where(inside, tokens, 0)], 0.0)
+    def pick(self, packed: Tensor, tree: TokenTree) -> Tensor:
+        """[B, N]: entry of every node's token in the packed row of its parent; 0 out of range."""
+        inside = (tree.ids >= 0) & (tree.ids < packed.shape[1])
+        return torch.where(inside, packed[self.before(tree), torch.where(inside, tree.ids, 0)], 0.0)
 
     def at(self, position: Tensor) -> Tensor:
         """Processed rows [B, V] at one position per request (0 = root)."""
         return self.processed()[self.index.gather(1, position[:, None]).squeeze(1)]
+
+
+def refuse_broken(rows: TargetRows) -> None:
+    """Raise ``BrokenRowsError`` where a request has a row that names no token."""
+    broken = rows.broken()
+    if broken:
+        raise BrokenRowsError(broken)

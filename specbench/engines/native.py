@@ -94,7 +94,7 @@ class NativeEngine:
         # Plain decoding draws from the position-keyed stream: its output is the one that
         # target_match reproduces token for token.
         listed: Any = catalog.resolve("rules", "target_match" if arm.plain else arm.rule)
-        rule = listed.configure({} if arm.plain else arm.rule_options)
+        rule = listed.configure({} if arm.plain else arm.rule_options, arm.k)
         self._contexts[arm.name] = context
         self._drafters[arm.name] = drafter
         self._loops[arm.name] = DecodeLoop(

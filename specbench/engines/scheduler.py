@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from specbench.core.request import Request
 from specbench.core.trace import Finish
 from specbench.decoding.loop import DecodeLoop
+from specbench.decoding.rows import BrokenRowsError
 from specbench.decoding.sequence import Sequence as DecodedSequence
 
 OUT_OF_MEMORY = "out of memory"
@@ -67,9 +68,13 @@ def _prefill(loop: DecodeLoop, rows: Sequence[DecodedSequence]) -> None:
 
 
 def _step(loop: DecodeLoop, rows: Sequence[DecodedSequence]) -> None:
-    """One step of all rows; a failure inside it cannot be laid at one row's door."""
+    """One step of all rows; most failures inside it cannot be laid at one row's door."""
     try:
         loop.step(rows)
+    except BrokenRowsError as error:
+        # Nothing was committed: the other rows take this step again, with the same numbers.
+        for place in error.requests:
+            _fail(rows[place], error)
     except FAILURES as error:
         for row in rows:
             _fail(row, error)

@@ -44,7 +44,7 @@ class RuleObject(Protocol):
         """Declared facts."""
         ...
 
-    def configure(self, options: Mapping[str, object]) -> object:
+    def configure(self, options: Mapping[str, object], k: int | None = None) -> object:
         """The rule with parameters; UsageError for unknown names and bad values."""
         ...
 
@@ -70,7 +70,7 @@ def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
         return ArmFactors(arm.name, arm.drafter, 0, "none", arm.engine, lossless="proven")
     listed = cast(RuleObject, _resolved("rules", arm.rule))
     rule = listed.info
-    listed.configure(arm.rule_options)
+    listed.configure(arm.rule_options, arm.k)
     where = f"arm {arm.name}"
     _known_options(f"{where}: drafter {arm.drafter}", arm.drafter_options, drafter.options)
     if drafter.needs_model and not isinstance(arm.drafter_options.get("model"), str):

@@ -105,6 +105,10 @@ def _decode(kind: type[Columns], columns: Mapping[str, list[Any]]) -> Columns:
         else column
         for name, column in columns.items()
     }
+    if kind is Evidence:
+        # Files from before a column existed do not have it: nothing was recorded there.
+        absent = [None] * len(values["position"])
+        values = {f.name: absent for f in fields(kind)} | values
     table = kind(**values)
     if len({len(getattr(table, f.name)) for f in fields(kind)}) > 1:
         raise ValueError(f"columns of {kind.__name__.lower()} differ in length")

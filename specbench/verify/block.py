@@ -23,7 +23,7 @@ from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import draw
 from specbench.decoding.tree import PAD, TokenTree, Trials
 from specbench.verify.chain import drafted
-from specbench.verify.temperature import TemperedRule
+from specbench.verify.listed import ListedRule
 
 INFO = RuleInfo(
     name="block",
@@ -51,7 +51,7 @@ def block(
     draft, and the token behind it is the target's.
     """
     ids, draft = drafted(tree, trials, rows, laws)
-    weight = _weights(rows.token_probs(tree.ids).double(), draft.double())
+    weight = _weights(rows.token_probs(tree).double(), draft.double())
     length = (draft > 0).long().cumprod(1).sum(1)
     count = torch.zeros_like(length)
     for i in range(1, tree.width + 1):
@@ -102,4 +102,4 @@ def _continue(
     return torch.where(room > 0, mass / room.clamp(min=torch.finfo(room.dtype).tiny), 1.0)
 
 
-RULE = TemperedRule(INFO, block)
+RULE = ListedRule(INFO, block)

@@ -15,7 +15,7 @@ from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, States,
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.tree import TokenTree, Trials
 from specbench.verify.chain import accepted_prefix
-from specbench.verify.zero import ZeroTemperatureRule
+from specbench.verify.listed import ListedRule
 
 INFO = RuleInfo(
     name="blockwise",
@@ -48,8 +48,8 @@ def blockwise(
     """Accept the longest prefix of drafts that rank among the first ``top_k``; then the argmax."""
     logits = rows.adjusted
     inside = (tree.ids >= 0) & (tree.ids < logits.shape[1])
-    before = rows.index[:, :-1]
-    own = logits[before, torch.where(inside, tree.ids, 0)]
+    before = rows.before(tree)
+    own = rows.pick(logits, tree)
     least = logits.topk(min(top_k, logits.shape[1]), dim=1).values[:, -1]
     forced = torch.arange(tree.width, device=own.device) < minimum
     passed = inside & ((own >= least[before]) | forced)
@@ -61,4 +61,4 @@ def blockwise(
     return Acceptance(path, count, next_token, kind), states
 
 
-RULE = ZeroTemperatureRule(INFO, blockwise)
+RULE = ListedRule(INFO, None, blockwise)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from specbench.decoding.laws import DraftLaws
-from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, States, Uniforms
-from specbench.decoding.rows import TargetRows
-from specbench.decoding.tree import TokenTree, Trials
-from specbench.verify.chain import accepted_prefix
-from specbench.verify.zero import ZeroTemperatureRule
+from specbench.decoding.protocols import Lossless, RuleInfo
+from specbench.verify.argmax import greedy
+from specbench.verify.listed import ListedRule
 
 INFO = RuleInfo(
     name="greedy",
@@ -15,25 +12,9 @@ INFO = RuleInfo(
     lossless=Lossless.PROVEN,
     needs="argmax",
     laws=("one_hot", "dense"),
-    tree=False,
+    tree=True,
     temperature_zero="itself; refused at T > 0, where its output would be greedy",
     sampled=False,
 )
 
-
-def greedy(
-    tree: TokenTree,
-    trials: Trials,
-    rows: TargetRows,
-    laws: DraftLaws,
-    states: States,
-    uniforms: Uniforms,
-) -> tuple[Acceptance, States]:
-    """Longest prefix equal to the argmax; the next token is the argmax after it."""
-    choices = rows.argmax()
-    path, count, kind = accepted_prefix(tree, tree.ids == choices[:, :-1])
-    next_token = choices.gather(1, count[:, None]).squeeze(1)
-    return Acceptance(path, count, next_token, kind), states
-
-
-RULE = ZeroTemperatureRule(INFO, greedy)
+RULE = ListedRule(INFO, None, greedy)

@@ -7,16 +7,16 @@ most 1 - lenience; what a run really pays is measured, not assumed.
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from specbench.core.parameter import Parameter
 from specbench.decoding.laws import DraftLaws
 from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, States, Uniforms
 from specbench.decoding.rows import TargetRows
-from specbench.decoding.sampling import tempered
 from specbench.decoding.tree import TokenTree, Trials
 from specbench.verify.chain import accepted_prefix
+from specbench.verify.listed import ListedRule
 from specbench.verify.ratio import ratio_test
-from specbench.verify.temperature import TemperedRule
 
 INFO = RuleInfo(
     name="lenient",
@@ -58,13 +58,26 @@ def at_zero(
     lenience: float,
 ) -> tuple[Acceptance, States]:
     """Accept drafts nearly as likely as the argmax; emit the argmax after them."""
-    probs = tempered(rows.adjusted, 1.0)
-    inside = (tree.ids >= 0) & (tree.ids < probs.shape[1])
-    own = probs[rows.index[:, :-1], torch.where(inside, tree.ids, 0)]
-    largest = probs.amax(1)[rows.index[:, :-1]]
-    path, count, kind = accepted_prefix(tree, inside & (own >= lenience * largest))
+    probs = rows.untempered()
+    largest = probs.amax(1)[rows.before(tree)]
+    own = rows.pick(probs, tree)
+    path, count, kind = accepted_prefix(tree, (own > 0) & (own >= lenience * largest))
     next_token = rows.argmax().gather(1, count[:, None]).squeeze(1)
     return Acceptance(path, count, next_token, kind), states
 
 
-RULE = TemperedRule(INFO, lenient, at_zero)
+def law(
+    rows: TargetRows, places: Tensor, draft: Tensor | None, states: States, *, lenience: float
+) -> Tensor:
+    """m + (1 - sum m) norm(relu(target - l draft)) with m = min(draft, target / l)."""
+    target = rows.processed()[places]
+    if draft is None:
+        return target
+    kept = torch.minimum(draft, target / lenience)
+    residual = (target - lenience * draft).clamp_(min=0.0)
+    total = residual.sum(1, keepdim=True)
+    rest = torch.where(total > 0, residual / total.clamp(min=torch.finfo(total.dtype).tiny), target)
+    return kept + (1 - kept.sum(1, keepdim=True)).clamp(min=0.0) * rest
+
+
+RULE = ListedRule(INFO, lenient, at_zero, law=law)

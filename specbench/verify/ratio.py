@@ -27,7 +27,7 @@ def ratio_test(
     given is rejected and replaced by a draw from the target; so is an empty residual, which exact
     arithmetic cannot reach.
     """
-    target = rows.token_probs(tree.ids)
+    target = rows.token_probs(tree)
     ids, draft = drafted(tree, trials, rows, laws)
     passed = (draft > 0) & (uniforms.accept * lenience * draft < target)
     path, count, kind = accepted_prefix(tree, passed)

@@ -6,8 +6,8 @@ from specbench.decoding.laws import DraftLaws
 from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, States, Uniforms
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.tree import TokenTree, Trials
+from specbench.verify.listed import ListedRule
 from specbench.verify.ratio import ratio_test
-from specbench.verify.temperature import TemperedRule
 
 INFO = RuleInfo(
     name="rejection",
@@ -32,4 +32,4 @@ def rejection(
     return ratio_test(tree, trials, rows, laws, uniforms, 1.0), states
 
 
-RULE = TemperedRule(INFO, rejection)
+RULE = ListedRule(INFO, rejection)

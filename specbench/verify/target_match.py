@@ -11,8 +11,8 @@ from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, States,
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import draw
 from specbench.decoding.tree import TokenTree, Trials
-from specbench.verify.chain import accepted_prefix
-from specbench.verify.temperature import TemperedRule
+from specbench.verify.argmax import follow
+from specbench.verify.listed import ListedRule
 
 INFO = RuleInfo(
     name="target_match",
@@ -20,7 +20,7 @@ INFO = RuleInfo(
     lossless=Lossless.PROVEN,
     needs="processed",
     laws=("one_hot", "dense"),
-    tree=False,
+    tree=True,
     temperature_zero="argmax match",
 )
 
@@ -36,9 +36,7 @@ def target_match(
     """Draw the target's token at every position; accept while the draft agrees, then emit it."""
     processed = rows.processed()[rows.index.flatten()]
     drawn = draw(processed, uniforms.target.flatten()).view(rows.index.shape)
-    path, count, kind = accepted_prefix(tree, tree.ids == drawn[:, :-1])
-    next_token = drawn.gather(1, count[:, None]).squeeze(1)
-    return Acceptance(path, count, next_token, kind), states
+    return follow(tree, drawn), states
 
 
-RULE = TemperedRule(INFO, target_match)
+RULE = ListedRule(INFO, target_match)

@@ -8,6 +8,7 @@ lossless; anything lower is not.
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from specbench.core.parameter import Parameter
 from specbench.decoding.laws import DraftLaws
@@ -23,7 +24,7 @@ from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import draw
 from specbench.decoding.tree import TokenTree, Trials
 from specbench.verify.chain import accepted_prefix
-from specbench.verify.temperature import TemperedRule
+from specbench.verify.listed import ListedRule
 
 INFO = RuleInfo(
     name="threshold",
@@ -57,7 +58,7 @@ def threshold(
     With one candidate the output law is out(x) = min(1, target(x) / acc), or 1 where
     target(x) >= single, and the other tokens share the rest in proportion to the target.
     """
-    target = rows.token_probs(tree.ids)
+    target = rows.token_probs(tree)
     passed = (uniforms.accept * acc < target) | ((target >= single) & (target > 0))
     path, count, kind = accepted_prefix(tree, passed)
     next_row = rows.at(count)
@@ -75,4 +76,30 @@ def threshold(
     return Acceptance(path, count, next_token, kind), states
 
 
-RULE = TemperedRule(INFO, threshold)
+def law(
+    rows: TargetRows,
+    places: Tensor,
+    draft: Tensor | None,
+    states: States,
+    *,
+    single: float,
+    acc: float,
+) -> Tensor:
+    """Mean over x drawn from the draft of the law that one candidate x has.
+
+    x is kept with probability a(x); a rejected x leaves target(y) / (1 - target(x)) to every other
+    y, so out(y) = draft(y) a(y) + target(y) (S - s(y)) with s(x) = draft(x) (1 - a(x)) /
+    (1 - target(x)) and S = sum s.
+    """
+    target = rows.processed()[places]
+    if draft is None:
+        return target
+    kept = (target / acc).clamp(max=1.0)
+    kept = torch.where((target >= single) & (target > 0), 1.0, kept)
+    missed = draft * (1 - kept)
+    room = (1 - target).clamp(min=torch.finfo(target.dtype).eps)
+    share = torch.where(missed > 0, missed / room, 0.0)
+    return draft * kept + target * (share.sum(1, keepdim=True) - share)
+
+
+RULE = ListedRule(INFO, threshold, law=law)

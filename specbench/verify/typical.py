@@ -7,6 +7,7 @@ the target's argmax, also above temperature 0; the output is not distributed as 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from specbench.core.parameter import Parameter
 from specbench.decoding.laws import DraftLaws
@@ -14,7 +15,7 @@ from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, States,
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.tree import TokenTree, Trials
 from specbench.verify.chain import accepted_prefix
-from specbench.verify.temperature import TemperedRule
+from specbench.verify.listed import ListedRule
 
 _INSIDE_LOG = 1e-5
 """Added to probabilities inside the entropy's logarithm, as in the released code."""
@@ -23,7 +24,7 @@ INFO = RuleInfo(
     name="typical",
     source="Cai et al. 2024, 2401.10774, section 2.3.1 (Medusa), released code",
     lossless=Lossless.LOSSY,
-    needs="processed",
+    needs="tempered",
     laws=("one_hot", "dense"),
     tree=False,
     temperature_zero="argmax match",
@@ -46,12 +47,35 @@ def typical(
     delta: float,
 ) -> tuple[Acceptance, States]:
     """Accept x iff target(x) > min(epsilon, delta * exp(-entropy)); emit the argmax after them."""
-    target = rows.processed()
-    entropy = -(target * (target + _INSIDE_LOG).log()).sum(1)
-    threshold = (delta * torch.exp(-entropy)).clamp(max=epsilon)[rows.index[:, :-1]]
-    path, count, kind = accepted_prefix(tree, rows.token_probs(tree.ids) > threshold)
+    target = rows.tempered()
+    threshold = _threshold(target, epsilon, delta)[rows.before(tree)]
+    path, count, kind = accepted_prefix(tree, rows.pick(target, tree) > threshold)
     next_token = rows.argmax().gather(1, count[:, None]).squeeze(1)
     return Acceptance(path, count, next_token, kind), states
 
 
-RULE = TemperedRule(INFO, typical)
+def law(
+    rows: TargetRows,
+    places: Tensor,
+    draft: Tensor | None,
+    states: States,
+    *,
+    epsilon: float,
+    delta: float,
+) -> Tensor:
+    """The draft where it passes the threshold; all other mass on the argmax."""
+    target = rows.tempered()[places]
+    kept = torch.zeros_like(target)
+    if draft is not None:
+        kept = torch.where(target > _threshold(target, epsilon, delta)[:, None], draft, 0.0)
+    best = rows.adjusted[places].argmax(1, keepdim=True)
+    return kept.scatter_add_(1, best, (1 - kept.sum(1, keepdim=True)).clamp(min=0.0))
+
+
+def _threshold(target: Tensor, epsilon: float, delta: float) -> Tensor:
+    """min(epsilon, delta * exp(-entropy)) of each row."""
+    entropy = -(target * (target + _INSIDE_LOG).log()).sum(1)
+    return (delta * torch.exp(-entropy)).clamp(max=epsilon)
+
+
+RULE = ListedRule(INFO, typical, law=law)

@@ -1,0 +1,58 @@
+"""What a lossy rule's output law costs at a position: distance to the target, from two rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from specbench.decoding.emitted import NO_DRAFT, Emitted
+from specbench.decoding.laws import DraftLaws
+from specbench.decoding.rows import TargetRows
+
+RuleLaw = Callable[[Sequence[int], Tensor, Tensor | None], Tensor | None]
+"""``(owner, places, draft)`` -> law rows [n, V], see ``Rule.output_law``."""
+
+
+def rule_columns(
+    emitted: Emitted, rows: TargetRows, laws: DraftLaws | None, rule: RuleLaw
+) -> dict[str, list[float | None]]:
+    """Distance of the rule's law from the target at every emitted token; empty if not known.
+
+    The law is the one before the draft is drawn: what the rule does on average over drafts, given
+    the tokens before the position.
+    """
+    columns: dict[str, list[float | None]] = {
+        name: [None] * len(emitted.token) for name in ("rule_tv", "rule_kl", "rule_entropy")
+    }
+    drafted = [i for i, draft in enumerate(emitted.draft) if draft != NO_DRAFT]
+    plain = [i for i, draft in enumerate(emitted.draft) if draft == NO_DRAFT]
+    for chosen in (drafted, plain):
+        if not chosen:
+            continue
+        part = emitted.part(chosen)
+        places = torch.tensor(part.row, device=rows.raw.device)
+        target = rows.processed()[places]
+        draft = None
+        if chosen is drafted and laws is not None:
+            draft = laws.whole(part.owner, part.law, part.draft, target)
+        law = rule(part.owner, places, draft)
+        if law is None:
+            return {}
+        for name, values in distances(law, target).items():
+            for i, value in zip(chosen, values, strict=True):
+                columns[name][i] = value
+    return columns
+
+
+def distances(law: Tensor, target: Tensor) -> dict[str, list[float]]:
+    """Total variation, KL(law || target) and entropy of the law, nats; rows [n, V]."""
+    # 0 log 0 is 0; mass where the target has none makes the divergence infinite, which is right.
+    own = torch.special.entr(law).sum(1)
+    cross = -torch.special.xlogy(law, target).sum(1)
+    return {
+        "rule_tv": ((law - target).abs().sum(1) / 2).tolist(),
+        "rule_kl": (cross - own).clamp(min=0.0).tolist(),
+        "rule_entropy": own.tolist(),
+    }
