@@ -54,6 +54,12 @@ def seconds(text: str | None) -> float | None:
 @click.option("--seed", type=int, help="Seed of prompts, orders and sampling.")
 @click.option("--repeats", type=int, help="Repeats of every prompt.")
 @click.option(
+    "--allow-lossy",
+    is_flag=True,
+    default=None,
+    help="Let rules that change the output stand beside lossless ones, marked and priced.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("results"),

@@ -22,6 +22,7 @@ from specbench.decoding.laws import DraftLaws
 from specbench.decoding.price import RuleLaw, rule_columns
 from specbench.decoding.protocols import Draft, Lossless, Rule
 from specbench.decoding.rows import TargetRows
+from specbench.decoding.sampled_price import has_siblings, sampled_prices
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.tree import PAD
 
@@ -200,11 +201,21 @@ def record_step(
             law, drafted = tried[b].get(position - 1, (0, NO_DRAFT))
             emitted.add(b, index[b][position], token, law, drafted)
     evidence = [sequence.trace.evidence for sequence in sequences]
+    if rule is None or draft is None or rule.info.lossless is not Lossless.LOSSY:
+        record(evidence, emitted, rows, draft.laws if draft else None)
+        return
     output: RuleLaw | None = None
-    if rule is not None and rule.info.lossless is Lossless.LOSSY:
+    if not has_siblings(draft):
         states = [sequence.rule_state for sequence in sequences]
         output = partial(_rule_law, rule, rows, states)
-    record(evidence, emitted, rows, draft.laws if draft else None, output)
+    first = [len(one) for one in evidence]
+    record(evidence, emitted, rows, draft.laws, output)
+    if not rows.all_greedy and all(
+        one.rule_tv[at] is None for one, at in zip(evidence, first, strict=True)
+    ):
+        prices = sampled_prices(sequences, draft, rows, rule)
+        for one, at, value in zip(evidence, first, prices, strict=True):
+            one.rule_tv[at] = value
 
 
 def _rule_law(

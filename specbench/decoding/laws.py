@@ -53,6 +53,10 @@ class DraftLaws(Protocol):
         """
         ...
 
+    def repeat(self, request: int, times: int) -> DraftLaws:
+        """One request's laws as a batch of ``times``, without copies."""
+        ...
+
     def whole(
         self, owner: Sequence[int], row: Sequence[int], drafted: Sequence[int], like: Tensor
     ) -> Tensor:
@@ -91,6 +95,10 @@ class OneHotLaws:
         """The target with ``scale`` taken off the drafted token."""
         at = token.clamp(min=0)[:, None]
         return target.scatter(1, at, (target.gather(1, at) - scale).clamp(min=0.0))
+
+    def repeat(self, request: int, times: int) -> OneHotLaws:
+        """The same."""
+        return self
 
     def whole(
         self, owner: Sequence[int], row: Sequence[int], drafted: Sequence[int], like: Tensor
@@ -133,6 +141,10 @@ class DenseLaws:
         """relu(target - scale * draft), not normalised."""
         batch = torch.arange(row.shape[0], device=row.device)
         return torch.sub(target, self.rows[batch, row], alpha=scale).clamp_(min=0.0)
+
+    def repeat(self, request: int, times: int) -> DenseLaws:
+        """Views of one request's rows."""
+        return DenseLaws(self.rows[request : request + 1].expand(times, -1, -1))
 
     def whole(
         self, owner: Sequence[int], row: Sequence[int], drafted: Sequence[int], like: Tensor

@@ -111,6 +111,14 @@ class TargetRows:
         inside = (tree.ids >= 0) & (tree.ids < packed.shape[1])
         return torch.where(inside, packed[self.before(tree), torch.where(inside, tree.ids, 0)], 0.0)
 
+    def repeat(self, request: int, times: int) -> TargetRows:
+        """One request's rows as a batch of ``times``; what was derived is shared, not copied."""
+        index = self.index[request : request + 1].expand(times, -1)
+        copy = TargetRows(self.raw, index, self.sampling, self._contexts)
+        copy._adjusted, copy._processed = self._adjusted, self._processed
+        copy._tempered, copy._argmax = self._tempered, self._argmax
+        return copy
+
     def at(self, position: Tensor) -> Tensor:
         """Processed rows [B, V] at one position per request (0 = root)."""
         return self.processed()[self.index.gather(1, position[:, None]).squeeze(1)]

@@ -49,19 +49,48 @@ class RuleObject(Protocol):
         ...
 
 
-def check_arms(arms: Sequence[ArmSpec], temperatures: Sequence[float]) -> tuple[ArmFactors, ...]:
+LOSSY = ("lossy", "meaningless")
+"""States of a rule whose speed-up is not the target's."""
+
+
+def check_arms(
+    arms: Sequence[ArmSpec], temperatures: Sequence[float], allow_lossy: bool = False
+) -> tuple[ArmFactors, ...]:
     """The factors of all arms.
 
+    Args:
+        allow_lossy: whether arms of lossy rules may stand beside lossless ones.
+
     Raises:
-        UsageError: unknown name or option, a drafter and a rule that do not combine, or a rule
-            that does not judge one of the temperatures.
+        UsageError: unknown name or option, a drafter and a rule that do not combine, a rule
+            that does not judge one of the temperatures, or a lossy rule nobody asked for.
         PrerequisiteError: a package that a drafter or rule needs is missing.
     """
     for arm in arms:
         catalog.entry("engines", arm.engine)
         catalog.entry("drafters", arm.drafter)
         catalog.entry("rules", arm.rule)
-    return tuple(_factors(arm, max(temperatures)) for arm in arms)
+    factors = tuple(_factors(arm, max(temperatures)) for arm in arms)
+    if not allow_lossy:
+        _refuse_lossy(factors)
+    return factors
+
+
+def _refuse_lossy(arms: Sequence[ArmFactors]) -> None:
+    """A lossy speed-up beside a lossless one reads as if both were the same thing."""
+    lossy = next((arm for arm in arms if arm.lossless in LOSSY), None)
+    exact = [arm for arm in arms if arm.lossless not in LOSSY]
+    if lossy is None or not exact:
+        return
+    # An arm that drafts names the difference better than plain decoding does.
+    other = next((arm for arm in exact if arm.rule != "none"), exact[0])
+    rule = "plain decoding" if other.rule == "none" else f"rule {other.rule}"
+    raise UsageError(
+        f"arm {lossy.name} (rule {lossy.rule}: {lossy.lossless}) would be compared with arm "
+        f"{other.name} ({rule}: {other.lossless})",
+        "add --allow-lossy, or allow_lossy = true at the top of the experiment; the table then "
+        "marks the arm and shows what its output law costs",
+    )
 
 
 def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:

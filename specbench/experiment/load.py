@@ -44,6 +44,7 @@ class Flags:
     concurrency: tuple[int, ...] = ()
     seed: int | None = None
     repeats: int | None = None
+    allow_lossy: bool | None = None
 
     @property
     def given(self) -> bool:
@@ -152,6 +153,8 @@ def _apply_flags(data: Data, flags: Flags) -> None:
         target["model"] = flags.target
     if flags.engine is not None:
         data["engine"] = flags.engine
+    if flags.allow_lossy:
+        data["allow_lossy"] = True
     _apply_arm_flags(data, flags)
 
 

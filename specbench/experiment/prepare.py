@@ -97,7 +97,7 @@ def prepare(loaded: Loaded) -> Prepared:
     """
     experiment = loaded.experiment
     arms = tuple(experiment.arms())
-    factors = check_arms(arms, experiment.workload.temperatures)
+    factors = check_arms(arms, experiment.workload.temperatures, experiment.allow_lossy)
     if experiment.engine == "native":
         _locate_models(experiment, arms)
     workload = experiment.workload

@@ -48,6 +48,7 @@ WRITE = {
     "rule": "a name of `specbench list rules`",
     "options": "a table of the drafter's options, as options = { min_n = 1 }",
     "rule_options": "a table of the rule's options",
+    "allow_lossy": "true or false",
 }
 
 Options = dict[str, object]
@@ -133,6 +134,7 @@ class Experiment(_Border):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")] = "flags"
     title: str = ""
     engine: str = "native"
+    allow_lossy: bool = False
     target: Target
     workload: Workload
     arm: dict[str, Arm] = Field(default_factory=dict)

@@ -2,7 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
+from specbench.core.request import Sampling
+from specbench.core.trace import Evidence
+from specbench.decoding.emitted import NO_DRAFT, Emitted
+from specbench.decoding.evidence import record
+from specbench.decoding.rows import TargetRows
 from specbench.drafters.none import NoDrafter
 from specbench.verify.rejection import RULE as REJECTION
 from specbench.verify.target_match import RULE as TARGET_MATCH
@@ -24,6 +30,8 @@ SAMPLED = (
     "overlap",
     "draft_top_target",
     "draft_top_hit",
+    "target_top",
+    "target_top_hit",
 )
 
 
@@ -56,6 +64,8 @@ def expected_columns(p, q, token):
         "pit_low": low,
         "pit_width": p[token],
         "log_draft": None,
+        "target_top": p.max(),
+        "target_top_hit": int(p.argmax() == token),
         "overlap": None,
         "draft_top_target": None,
         "draft_top_hit": None,
@@ -148,6 +158,33 @@ def test_truncated_laws_give_no_infinities():
     assert np.isfinite(numbers).all()
     # A recovered token may be one that the truncated draft could not give.
     assert any(d and v is None for d, v in zip(evidence.drafted, evidence.log_draft, strict=True))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"temperature": 0.6}, {"temperature": 1.0, "top_k": 3}, {"temperature": 1.0}]
+)
+def test_the_untempered_probability_is_kept_where_it_differs(settings):
+    rows = decode([request([1], COUNT, **settings)], TARGET, table_draft(DRAFT, V), REJECTION, K)
+    trace = rows[0].trace
+    for position, token in enumerate(trace.output_ids):
+        found = trace.evidence.log_untempered[position]
+        if settings == {"temperature": 1.0}:
+            assert found is None
+        else:
+            raw = softmax(TARGET((1, *trace.output_ids[:position])), 1.0)
+            assert found == pytest.approx(np.log(raw[token]), abs=2e-5)
+    assert trace.evidence.support_margin == [None] * len(trace.output_ids)
+
+
+def test_a_token_outside_the_support_says_how_far():
+    # Top-k 2 keeps logits 2.0 and 1.0; token 2 lies 1.5 below the last kept one, at T = 0.5.
+    rows = TargetRows(
+        torch.tensor([[2.0, 1.0, -0.5]]), torch.tensor([[0]]), [Sampling(0.5, top_k=2)]
+    )
+    evidence = Evidence()
+    record([evidence], Emitted([0], [0], [2], [0], [NO_DRAFT]), rows, None)
+    assert evidence.log_target == [None]
+    assert evidence.support_margin == [pytest.approx(-1.5 / 0.5)]
 
 
 def test_greedy_rows_record_margin_and_runner_up_alone():
