@@ -24,10 +24,15 @@ RULES = {
     "rejection": "specbench.verify.rejection:RULE",
     "target_match": "specbench.verify.target_match:RULE",
     "block": "specbench.verify.block:RULE",
+    "multi_round": "specbench.verify.multi_round:RULE",
+    "k_seq": "specbench.verify.k_seq:RULE",
+    "traversal": "specbench.verify.traversal:RULE",
     "lenient": "specbench.verify.lenient:RULE",
     "typical": "specbench.verify.typical:RULE",
+    "relaxed": "specbench.verify.relaxed:RULE",
     "threshold": "specbench.verify.threshold:RULE",
     "blockwise": "specbench.verify.blockwise:RULE",
+    "synthetic": "specbench.verify.synthetic:RULE",
 }
 
 ENGINES = {

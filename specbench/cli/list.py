@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from textwrap import shorten
 from typing import Any
 
 import click
@@ -10,10 +11,20 @@ import click
 from specbench import catalog
 from specbench.cli.rows import Rows, format_options, simple, write
 from specbench.errors import SpecbenchError
-from specbench.metrics.definitions import DEFINITIONS
+from specbench.results.definitions import DEFINITIONS
 from specbench.suites.loader import load_suite
 
 NEEDS_TORCH = "install specbench-llm[native] for details"
+
+DRAFT_LAWS = {"one_hot", "dense"}
+
+TRIALS = {
+    ("one_hot", False): {"one_hot"},
+    ("dense", False): {"iid"},
+    ("one_hot", True): {"one_hot", "deterministic_set"},
+    ("dense", True): {"iid", "without_replacement"},
+}
+"""(draft law, tree) -> how the candidates at one parent can have been chosen."""
 
 
 def _infos(table: str) -> dict[str, Any]:
@@ -72,18 +83,37 @@ def _matrix() -> Rows:
     """Which acceptance rules can judge which drafters' drafts."""
     rules = _infos("rules")
     return [
-        {"drafter": name} | {rule: _fit(info, judge) for rule, judge in rules.items()}
+        {"drafter": name} | {rule: fit(info, judge) for rule, judge in rules.items()}
         for name, info in _infos("drafters").items()
     ]
 
 
-def _fit(drafter: Any, rule: Any) -> str:
+def fit(drafter: Any, rule: Any) -> str:
+    """Whether two declared ``info`` combine: ``yes``, ``with OPTION=VALUE``, or ``no: reason``."""
     broken = next((info for info in (drafter, rule) if isinstance(info, str)), "")
     if broken:
         return broken
-    if drafter.law not in ("none", *rule.laws):
-        return f"no: law {drafter.law}"
-    return "no: tree" if drafter.tree and not rule.tree else "yes"
+    refusal = _refusal(drafter, drafter.law, rule)
+    if not refusal:
+        return "yes"
+    for (option, value), law in drafter.law_by_option.items():
+        if not _refusal(drafter, law, rule):
+            return f"with {option}={value}"
+    return f"no: {refusal}"
+
+
+def _refusal(drafter: Any, law: str, rule: Any) -> str:
+    """Why a rule cannot judge a drafter's drafts of this law; empty if it can."""
+    if law == "none":
+        return ""
+    if law not in rule.laws:
+        return f"law {law}"
+    if drafter.tree and not rule.tree:
+        return "tree"
+    kinds = TRIALS.get((law, drafter.tree), set())
+    if rule.trials and not kinds & {*rule.trials}:
+        return f"trials {' or '.join(sorted(kinds))}"
+    return ""
 
 
 LISTS: dict[str, Callable[[], Rows]] = {
@@ -95,10 +125,30 @@ LISTS: dict[str, Callable[[], Rows]] = {
     "matrix": _matrix,
 }
 
-CONSOLE = {
-    "drafters": ("name", "summary", "law", "kv", "options", "note"),
-    "rules": ("name", "lossless", "laws", "tree", "temperature_zero", "note"),
-}
+
+def _brief_rule(row: Mapping[str, object]) -> Mapping[str, object]:
+    """A rule in one line of 120 columns; a parameter without a value is not set."""
+    if "note" in row:
+        return row
+    laws: Any = row["laws"]
+    parameters: Any = row["parameters"]
+    at_zero = str(row["temperature_zero"]).partition(";")[0]
+    if not row["sampled"]:
+        at_zero += ", T=0 only"
+    return {
+        "name": row["name"],
+        "lossless": row["lossless"],
+        "laws": "any" if {*laws} == DRAFT_LAWS else laws,
+        "tree": row["tree"],
+        "T=0": shorten(at_zero, 36, placeholder=" ..."),
+        "parameters": [
+            name if value["default"] is None else f"{name}={value['default']:g}"
+            for name, value in parameters.items()
+        ],
+    }
+
+
+CONSOLE = {"drafters": ("name", "summary", "law", "kv", "options", "note")}
 """Columns for people; the other forms have all of them."""
 
 
@@ -107,4 +157,7 @@ CONSOLE = {
 @format_options
 def list_(what: str, form: str) -> None:
     """List what can be named in an experiment, and how drafters and rules combine."""
-    write(LISTS[what](), form, CONSOLE.get(what, ()))
+    rows = LISTS[what]()
+    if form == "console" and what == "rules":
+        rows = [_brief_rule(row) for row in rows]
+    write(rows, form, CONSOLE.get(what, ()))

@@ -117,6 +117,10 @@ class Arrivals:
         return len(self.t_ns)
 
 
+LENIENCE = 0.5
+"""Lenience of the law that evidence holds against the target, to find lenient acceptance."""
+
+
 @dataclass(slots=True)
 class Evidence:
     """Columns over the emitted tokens; constant size per token (ALGORITHMS 6.3).
@@ -133,6 +137,7 @@ class Evidence:
         sum_squares: sum of squared target probabilities.
         pit_low, pit_width: the emitted token's interval in the cumulative target law.
         overlap: sum of min(target, draft), the chance of acceptance under ``rejection``.
+        overlap_lenient: sum of min(target / ``LENIENCE``, draft), acceptance under that lenience.
         draft_top_target: target probability of the draft's first choice.
         draft_top_hit: 1 where the emitted token is the draft's first choice.
         target_top: largest target probability.
@@ -159,6 +164,7 @@ class Evidence:
     pit_low: list[float | None] = field(default_factory=list)
     pit_width: list[float | None] = field(default_factory=list)
     overlap: list[float | None] = field(default_factory=list)
+    overlap_lenient: list[float | None] = field(default_factory=list)
     draft_top_target: list[float | None] = field(default_factory=list)
     draft_top_hit: list[int | None] = field(default_factory=list)
     target_top: list[float | None] = field(default_factory=list)

@@ -12,6 +12,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from specbench.core.trace import LENIENCE
+
 _SMALLEST = 1e-38
 """Keeps a ratio finite where the target probability is 0; such a token cannot be emitted."""
 
@@ -24,12 +26,14 @@ class Comparison:
         first: int64 [n], the draft's first choice.
         emitted: [n], draft probability of the emitted token.
         overlap: [n], sum of min(target, draft).
+        lenient: [n], sum of min(target / l, draft) at lenience l = ``LENIENCE``.
         order: [n, V], a number that orders tokens as draft/target does.
     """
 
     first: Tensor
     emitted: Tensor
     overlap: Tensor
+    lenient: Tensor
     order: Tensor
 
 
@@ -119,7 +123,8 @@ class OneHotLaws:
         first = torch.tensor(drafted, device=target.device)
         overlap = target.gather(1, first[:, None]).squeeze(1)
         order = torch.zeros_like(target).scatter_(1, first[:, None], 1.0)
-        return Comparison(first, (first == emitted).to(target.dtype), overlap, order)
+        lenient = (overlap / LENIENCE).clamp(max=1.0)
+        return Comparison(first, (first == emitted).to(target.dtype), overlap, lenient, order)
 
 
 class DenseLaws:
@@ -167,5 +172,6 @@ class DenseLaws:
             draft.argmax(1),
             draft.gather(1, emitted[:, None]).squeeze(1),
             torch.minimum(target, draft).sum(1),
+            torch.minimum(target / LENIENCE, draft).sum(1),
             draft.div_(target.clamp(min=_SMALLEST)),
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -21,19 +20,12 @@ from specbench.decoding.timing import TickRecorder
 from specbench.drafters.build import BuildContext
 from specbench.engines.scheduler import serve
 from specbench.errors import SpecbenchError, UsageError
-from specbench.models import selfcheck, vocabulary
 from specbench.models.detokenize import IncrementalText, full_text
 from specbench.models.device import clock_for, peak_bytes
 from specbench.models.kv_pool import KVPool
-from specbench.models.linear import pack_linears
-from specbench.models.load import load_model
-from specbench.models.locate import locate
+from specbench.models.opened import model_facts, open_target
 from specbench.models.packed import PackedModel
 from specbench.models.target import PackedTarget
-from specbench.suites.templates import render
-
-_CAPACITY_STEP = 256
-"""KV capacity grows in these steps, so that similar requests share a pool."""
 
 
 class NativeEngine:
@@ -49,28 +41,13 @@ class NativeEngine:
 
     def __init__(self, target: Mapping[str, Any], arms: Sequence[ArmSpec]) -> None:
         self._settings = target
-        self._loaded = load_model(
-            locate(str(target["model"]), revision=target.get("revision")),
-            dtype=str(target.get("dtype", "float32")),
-            device=str(target.get("device", "cpu")),
-        )
-        selfcheck.refuse_configuration(self._loaded.config, str(target["model"]))
+        widest = max((arm.k for arm in arms), default=0) + 1
+        self._target = open_target(target, widest)
+        self._loaded = self._target.loaded
+        self._model = self._target.model
         self.device = str(self._loaded.device)
         self.context_limit = self._loaded.context_limit
-        self._prepack = bool(target.get("prepack", True)) and self._loaded.device.type == "cpu"
-        self._packed_linears = pack_linears(self._loaded.model) if self._prepack else 0
-        rows = self._loaded.model.get_input_embeddings().num_embeddings
-        self._model = PackedModel(
-            self._loaded.model,
-            "target",
-            vocabulary.padding_mask(
-                rows, vocabulary.real_ids(self._loaded.tokenizer), self._loaded.device
-            ),
-        )
-        self._rows = rows
         self._specs = {arm.name: arm for arm in arms}
-        widest = max((arm.k for arm in arms), default=0) + 1
-        self.self_check = selfcheck.check(self._model, str(target["model"]), widest)
         self._recorder = TickRecorder(
             clock_for(self._loaded.device), bool(target.get("spans", True))
         )
@@ -82,7 +59,9 @@ class NativeEngine:
             self._build(arm)
 
     def _build(self, arm: ArmSpec) -> None:
-        context = BuildContext(arm.name, self._loaded, self._model, self._rows, self._prepack)
+        context = BuildContext(
+            arm.name, self._loaded, self._model, self._target.vocabulary, self._target.prepack
+        )
         factory: Any = catalog.resolve("drafters", arm.drafter)
         unknown = sorted(set(arm.drafter_options) - set(factory.info.options))
         if unknown:
@@ -108,21 +87,15 @@ class NativeEngine:
 
     def describe(self) -> dict[str, object]:
         """Models, hashes, numerics and the self-check, for the manifest."""
-        loaded = self._loaded
         return {
             "engine": self.name,
-            "target": _model_facts(loaded),
+            **self._target.facts(),
             "drafts": {
-                name: [_model_facts(draft) for draft in context.drafts]
+                name: [model_facts(draft) for draft in context.drafts]
                 for name, context in self._contexts.items()
                 if context.drafts
             },
-            "device": self.device,
-            "attention": "sdpa",
-            "packed_linears": self._packed_linears,
             "torch_threads": torch.get_num_threads(),
-            "self_check": asdict(self.self_check),
-            "tie_tolerance": self.tie_tolerance,
         }
 
     @property
@@ -138,20 +111,15 @@ class NativeEngine:
     @property
     def tie_tolerance(self) -> float:
         """Largest top-2 margin that rounding can flip: twice the measured verify error."""
-        return 2 * max(self.self_check.verify_error, self.self_check.packed_error)
+        return self._target.tie_tolerance
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> RenderedPrompt:
         """Chat template and tokenisation, see ``suites.templates.render``."""
-        return render(
-            self._loaded.tokenizer,
-            messages,
-            template=self._settings.get("template"),
-            system_policy=self._settings.get("system_policy", "merge-into-user"),
-        )
+        return self._target.render(messages)
 
     def stops(self, strings: Sequence[str] = ()) -> Stops:
         """The target's end-of-answer ids and the given strings."""
-        return Stops(self._loaded.eos_ids, tuple(strings))
+        return self._target.stops(strings)
 
     def memory(self, arm: str) -> ArmMemory:
         """Weights and KV bytes of an arm; an early exit has neither of its own."""
@@ -235,16 +203,13 @@ class NativeEngine:
         """A pool with room for the largest request, kept while it fits."""
         slabs = min(concurrency, len(requests))
         need = max(n + token_cap(r.limits, n) for r in requests for n in [len(r.token_ids)]) + k + 1
-        capacity = -(-need // _CAPACITY_STEP) * _CAPACITY_STEP
         pool = self._pool
         if pool is None or pool.slabs < slabs or pool.capacity < need:
             # The old pool goes first: both together need not fit.
             self._pool = None
             for model in self._models():
                 model.forget()
-            pool = KVPool(slabs, capacity, self._loaded.dtype, self._loaded.device)
-            pool.add_owner(self._model.owner, self._model.geometry())
-            self._model.use(pool)
+            pool = self._target.new_pool(slabs, need)
             for context in self._contexts.values():
                 context.use(pool)
             self._pool = pool
@@ -279,16 +244,3 @@ def _kv_bytes(model: PackedModel) -> int:
 
 def _hash_ids(ids: Sequence[int]) -> str:
     return hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()
-
-
-def _model_facts(loaded: Any) -> dict[str, object]:
-    return {
-        "name": loaded.location.name,
-        "revision": loaded.location.revision,
-        "source": loaded.location.source,
-        "weight_hash": loaded.weight_hash,
-        "weight_bytes": loaded.weight_bytes,
-        "dtype": str(loaded.dtype).removeprefix("torch."),
-        "context_limit": loaded.context_limit,
-        "vocabulary": loaded.real_vocab_size,
-    }

@@ -27,10 +27,13 @@ def follow(tree: TokenTree, choices: Tensor) -> Acceptance:
     count = torch.zeros_like(here)
     path = torch.full((batch, tree.width + 1), PAD, device=tree.ids.device)
     leaf = torch.ones_like(here, dtype=torch.bool)
+    nodes = torch.arange(tree.width, device=here.device)
+    real = nodes < torch.tensor(tree.counts, device=here.device)[:, None]
     for depth in range(tree.width + 1):
         wanted = choices.gather(1, here[:, None] + 1)
-        children = (tree.parents == here[:, None]) & tree.valid() & (count == depth)[:, None]
-        matching = children & (tree.ids == wanted)
+        children = (tree.parents == here[:, None]) & real & (count == depth)[:, None]
+        # A hole is a child that never matches: what follows it is a recovered token.
+        matching = children & tree.valid() & (tree.ids == wanted)
         found = matching.any(1)
         leaf = torch.where(count == depth, ~children.any(1), leaf)
         # Candidates may repeat a token; the first one stands for all.

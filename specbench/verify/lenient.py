@@ -25,7 +25,7 @@ INFO = RuleInfo(
     needs="processed",
     laws=("one_hot", "dense"),
     tree=False,
-    temperature_zero="target(x) >= lenience * largest target probability, both at temperature 1",
+    temperature_zero="target(x) >= lenience * max(target); both at temperature 1",
     exact_at={"lenience": 1},
     parameters={
         "lenience": Parameter("factor l of the draft in the ratio; 1 is exact", 0.9, 0, 1, True)
@@ -61,7 +61,11 @@ def at_zero(
     probs = rows.untempered()
     largest = probs.amax(1)[rows.before(tree)]
     own = rows.pick(probs, tree)
-    path, count, kind = accepted_prefix(tree, (own > 0) & (own >= lenience * largest))
+    passed = (own > 0) & (own >= lenience * largest)
+    if lenience == 1:
+        # The argmax, not its equals: ties go to the lowest id, as everywhere.
+        passed = tree.ids == rows.argmax()[:, :-1]
+    path, count, kind = accepted_prefix(tree, passed)
     next_token = rows.argmax().gather(1, count[:, None]).squeeze(1)
     return Acceptance(path, count, next_token, kind), states
 

@@ -1,11 +1,13 @@
-"""Threshold acceptance as in SGLang's tree verification, on a chain: draft laws are not used.
+"""Threshold acceptance as in SGLang's tree verification: draft laws are not used.
 
-A draft is kept when it is likely enough by itself, or when one coin falls within its target
-probability blown up by 1/acc. At 1 and 1 this is membership of one draw from the target, which is
-lossless; anything lower is not.
+The candidates of a node share one coin. One is kept when it is likely enough by itself, or when the
+coin falls within the target probability of the candidates so far, blown up by 1/acc. At 1 and 1
+this is membership of one draw from the target, which is lossless; anything lower is not.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -22,17 +24,20 @@ from specbench.decoding.protocols import (
 )
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import draw
-from specbench.decoding.tree import TokenTree, Trials
+from specbench.decoding.tree import ROOT, TokenTree, Trials
 from specbench.verify.chain import accepted_prefix
+from specbench.verify.children import Candidate, Children, children
+from specbench.verify.ends import End, verdict
+from specbench.verify.leftover import blank
 from specbench.verify.listed import ListedRule
 
 INFO = RuleInfo(
     name="threshold",
-    source="SGLang, tree_speculative_sampling_target_only, chain of single candidates",
+    source="SGLang, tree_speculative_sampling_target_only",
     lossless=Lossless.LOSSY,
     needs="processed",
     laws=("one_hot", "dense"),
-    tree=False,
+    tree=True,
     temperature_zero="argmax match",
     exact_at={"single": 1, "acc": 1},
     parameters={
@@ -55,9 +60,13 @@ def threshold(
 ) -> tuple[Acceptance, States]:
     """Accept x iff u < target(x) / acc or target(x) >= single; else draw from the target without x.
 
-    With one candidate the output law is out(x) = min(1, target(x) / acc), or 1 where
-    target(x) >= single, and the other tokens share the rest in proportion to the target.
+    Siblings are tried in order with one u, the accept number of the first, and target(x) is summed
+    over those tried so far; if none is kept, the draw is from the target without them. A repeated
+    token counts once. With one candidate the output law is out(x) = min(1, target(x) / acc), or 1
+    where target(x) >= single, and the other tokens share the rest in proportion to the target.
     """
+    if not tree.chain:
+        return _siblings(tree, trials, rows, uniforms, single, acc), states
     target = rows.token_probs(tree)
     passed = (uniforms.accept * acc < target) | ((target >= single) & (target > 0))
     path, count, kind = accepted_prefix(tree, passed)
@@ -74,6 +83,43 @@ def threshold(
         weights = torch.where(usable[:, None], without, next_row)
     next_token = draw(weights, torch.where(bonus, uniforms.bonus, uniforms.residual))
     return Acceptance(path, count, next_token, kind), states
+
+
+def _siblings(
+    tree: TokenTree, trials: Trials, rows: TargetRows, uniforms: Uniforms, single: float, acc: float
+) -> Acceptance:
+    """The rule on trees: down from the root, to the first candidate of each node that is kept."""
+    offers = children(tree, trials, rows, uniforms, None)
+    paths = {b: _kept_path(o, single, acc) for b, o in enumerate(offers) if not o.greedy}
+    last = {b: path[-1] if path else ROOT for b, path in paths.items()}
+    failed = [offers[b].by_parent.get(node, ()) for b, node in last.items()]
+    target = rows.processed()[[offers[b].places[node + 1] for b, node in last.items()]]
+    without = blank(target.clone(), [[c.token for c in line] for line in failed])
+    weights = torch.where(without.sum(1, keepdim=True) > 0, without, target)
+    ends = {
+        b: End(paths[b], row, bool(candidates) or last[b] in offers[b].refused)
+        for b, row, candidates in zip(paths, weights, failed, strict=True)
+    }
+    return verdict(tree, rows, uniforms, ends)
+
+
+def _kept_path(offer: Children, single: float, acc: float) -> list[int]:
+    path: list[int] = []
+    candidates = offer.by_parent.get(ROOT, ())
+    while (kept := _first_kept(candidates, single, acc)) is not None:
+        path.append(kept)
+        candidates = offer.by_parent.get(kept, ())
+    return path
+
+
+def _first_kept(candidates: Sequence[Candidate], single: float, acc: float) -> int | None:
+    total = 0.0
+    for candidate in candidates:
+        total += candidate.target
+        alone = candidate.target > 0 and candidate.target >= single
+        if alone or candidates[0].number * acc < total:
+            return candidate.node
+    return None
 
 
 def law(

@@ -16,6 +16,7 @@ from specbench.decoding.rows import TargetRows
 from specbench.decoding.tree import TokenTree, Trials
 from specbench.verify.chain import accepted_prefix
 from specbench.verify.listed import ListedRule
+from specbench.verify.longest import longest
 
 _INSIDE_LOG = 1e-5
 """Added to probabilities inside the entropy's logarithm, as in the released code."""
@@ -26,7 +27,7 @@ INFO = RuleInfo(
     lossless=Lossless.LOSSY,
     needs="tempered",
     laws=("one_hot", "dense"),
-    tree=False,
+    tree=True,
     temperature_zero="argmax match",
     parameters={
         "epsilon": Parameter("hard threshold on the target probability", 0.09, 0, 1, True),
@@ -46,10 +47,17 @@ def typical(
     epsilon: float,
     delta: float,
 ) -> tuple[Acceptance, States]:
-    """Accept x iff target(x) > min(epsilon, delta * exp(-entropy)); emit the argmax after them."""
+    """Accept x iff target(x) > min(epsilon, delta * exp(-entropy)); emit the argmax after them.
+
+    Of a tree's ways the one with most leading accepted tokens is kept; among equals the one whose
+    accepted tokens have the largest sum of log target(x), then the first.
+    """
     target = rows.tempered()
     threshold = _threshold(target, epsilon, delta)[rows.before(tree)]
-    path, count, kind = accepted_prefix(tree, rows.pick(target, tree) > threshold)
+    own = rows.pick(target, tree)
+    if not tree.chain:
+        return longest(tree, own > threshold, own.log(), rows.argmax()), states
+    path, count, kind = accepted_prefix(tree, own > threshold)
     next_token = rows.argmax().gather(1, count[:, None]).squeeze(1)
     return Acceptance(path, count, next_token, kind), states
 

@@ -11,8 +11,9 @@ import sys
 import pytest
 
 from specbench import catalog
-from specbench.cli.list import LISTS, NEEDS_TORCH
+from specbench.cli.list import LISTS, NEEDS_TORCH, fit
 from specbench.cli.main import call
+from specbench.decoding.protocols import DrafterInfo, Lossless, RuleInfo
 
 
 def listed(capsys, *arguments):
@@ -40,6 +41,38 @@ def test_rules_say_whether_they_are_lossless(capsys):
     assert rows["rejection"]["laws"] == ["one_hot", "dense"]
 
 
+def test_the_console_has_a_line_of_120_columns_per_rule(capsys):
+    header, *lines = listed(capsys, "rules").splitlines()
+    assert header.split() == ["name", "lossless", "laws", "tree", "T=0", "parameters"]
+    assert [line.split()[0] for line in lines] == catalog.names("rules")
+    assert max(map(len, lines)) <= 120
+    found = {line.split()[0]: line for line in lines}
+    assert "argmax match" in found["rejection"]
+    assert "T=0 only" in found["greedy"]
+    assert found["typical"].rstrip().endswith("epsilon=0.09, delta=0.3")
+    assert found["synthetic"].rstrip().endswith("rates, length, rate")  # none of them is set
+
+
+def test_other_forms_keep_everything_that_a_rule_declares(capsys):
+    rows = {row["name"]: row for row in json.loads(listed(capsys, "rules", "--json"))}
+    assert rows["typical"]["parameters"]["epsilon"] == {
+        "meaning": "hard threshold on the target probability",
+        "default": 0.09,
+        "low": 0,
+        "high": 1,
+        "open_low": True,
+        "whole": False,
+        "many": False,
+    }
+    assert rows["blockwise"]["exact_at"] == {"top_k": 1, "minimum": 0}
+    assert rows["relaxed"]["stateful"] is True
+    for form, start in ("csv", "{},"), ("md", "| {} |"):
+        out = listed(capsys, "rules", "--format", form)
+        for name, row in rows.items():
+            (line,) = (line for line in out.splitlines() if line.startswith(start.format(name)))
+            assert all(parameter["meaning"] in line for parameter in row["parameters"].values())
+
+
 def test_forms_hold_the_same_cells(capsys):
     parsed = list(csv.reader(io.StringIO(listed(capsys, "rules", "--format", "csv"))))
     markdown = listed(capsys, "rules", "--format", "md").splitlines()
@@ -53,6 +86,43 @@ def test_matrix_has_every_pair_and_plain_decoding_takes_every_rule(capsys):
     assert all(list(row) == catalog.names("rules") for row in rows.values())
     assert set(rows["none"].values()) == {"yes"}
     assert set(rows["ngram"].values()) == {"yes"}
+
+
+def drafter(law, tree=False, **options):
+    return DrafterInfo("d", "", "", law, tree, law_by_option=options.get("by", {}))
+
+
+def rule(laws, tree=False, trials=()):
+    return RuleInfo("r", "", Lossless.PROVEN, "processed", laws, tree, "", trials)
+
+
+BOTH = ("one_hot", "dense")
+GREEDY_OPTION = {("sampling", "greedy"): "one_hot"}
+
+
+@pytest.mark.parametrize(
+    ("drafts", "judges", "answer"),
+    [
+        (drafter("dense"), rule(BOTH), "yes"),
+        (drafter("none"), rule(("dense",), trials=("iid",)), "yes"),
+        (drafter("dense"), rule(("one_hot",)), "no: law dense"),
+        (drafter("dense", by=GREEDY_OPTION), rule(("one_hot",)), "with sampling=greedy"),
+        (drafter("dense", by=GREEDY_OPTION), rule(BOTH), "yes"),
+        (drafter("dense", True), rule(BOTH), "no: tree"),
+        (drafter("dense", True, by=GREEDY_OPTION), rule(("one_hot",)), "no: law dense"),
+        (drafter("dense"), rule(BOTH, trials=("iid",)), "yes"),
+        (drafter("one_hot"), rule(BOTH, trials=("iid",)), "no: trials one_hot"),
+        (drafter("dense", True), rule(BOTH, True, ("iid",)), "yes"),
+        (drafter("dense", True), rule(BOTH, True, ("without_replacement",)), "yes"),
+        (
+            drafter("one_hot", True),
+            rule(BOTH, True, ("iid",)),
+            "no: trials deterministic_set or one_hot",
+        ),
+    ],
+)
+def test_drafts_and_rules_fit_by_law_shape_and_trials(drafts, judges, answer):
+    assert fit(drafts, judges) == answer
 
 
 def test_names_are_listed_without_torch():

@@ -28,6 +28,7 @@ SAMPLED = (
     "pit_low",
     "pit_width",
     "overlap",
+    "overlap_lenient",
     "draft_top_target",
     "draft_top_hit",
     "target_top",
@@ -67,6 +68,7 @@ def expected_columns(p, q, token):
         "target_top": p.max(),
         "target_top_hit": int(p.argmax() == token),
         "overlap": None,
+        "overlap_lenient": None,
         "draft_top_target": None,
         "draft_top_hit": None,
     }
@@ -75,6 +77,7 @@ def expected_columns(p, q, token):
         row |= {
             "log_draft": np.log(q[token]) if q[token] > 0 else None,
             "overlap": np.minimum(p, q).sum(),
+            "overlap_lenient": np.minimum(p / 0.5, q).sum(),
             "draft_top_target": p[top],
             "draft_top_hit": int(top == token),
         }
@@ -198,7 +201,9 @@ def test_greedy_rows_record_margin_and_runner_up_alone():
         assert trace.evidence.margin[position] == pytest.approx(
             logits[order[0]] - logits[order[1]], abs=1e-5
         )
-    assert all(v is None for name in SAMPLED for v in getattr(trace.evidence, name))
+    assert trace.evidence.target_top_hit == [1] * len(trace.output_ids)
+    unknown = [name for name in SAMPLED if name != "target_top_hit"]
+    assert all(v is None for name in unknown for v in getattr(trace.evidence, name))
 
 
 def test_a_mixed_batch_records_each_row_as_alone():
