@@ -39,6 +39,12 @@ VERBS = {
     "rescore": Verb(
         "specbench.cli.rescore:rescore", "Rebuild all tables of a run from its traces."
     ),
+    "fidelity": Verb(
+        "specbench.cli.fidelity:fidelity", "Judge whether a run's output is still the target's."
+    ),
+    "laws": Verb(
+        "specbench.cli.laws:laws", "Check the output law of an acceptance sampler, ours or yours."
+    ),
     "list": Verb("specbench.cli.list:list_", "List drafters, rules, engines, suites, metrics."),
     "models": Verb("specbench.cli.models:models", "Fetch and inspect models."),
     "suites": Verb("specbench.cli.suites:suites", "Check and describe suites of prompts."),
