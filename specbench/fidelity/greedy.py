@@ -11,11 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scipy import stats
-
-from specbench.core.quantity import Quantity
 from specbench.core.trace import Trace
-from specbench.stats.proportion import wilson
 
 
 class Kind(StrEnum):
@@ -74,7 +70,13 @@ def compare(
 
 
 def compare_traces(reference: Trace, other: Trace, tolerance: float) -> GreedyVerdict:
-    """``compare`` on two records, with the evidence of the reference spread over its positions."""
+    """``compare`` on two records, with the evidence of the reference spread over its positions.
+
+    Engines that show no token ids are compared by their text, character by character; there a
+    difference can never be told from a tie.
+    """
+    if not (reference.output_ids and other.output_ids) and (reference.text or other.text):
+        return compare([ord(c) for c in reference.text], [ord(c) for c in other.text], (), (), 0.0)
     size = len(reference.output_ids)
     margins: list[float | None] = [None] * size
     seconds: list[int | None] = [None] * size
@@ -120,52 +122,3 @@ def summarise(verdicts: Mapping[str, GreedyVerdict]) -> GreedySummary:
         (item, verdict) for item, verdict in verdicts.items() if verdict.kind is not Kind.IDENTICAL
     )
     return GreedySummary(len(verdicts) - len(differing), differing)
-
-
-@dataclass(frozen=True, slots=True)
-class NoiseFloor:
-    """Whether an arm agrees with the reference as often as the reference with itself.
-
-    ``fails_at`` is the detection limit: the largest number of agreements that would have failed;
-    None where no outcome could fail at this n, which makes ``within`` say nothing.
-    """
-
-    within: bool
-    p_value: float
-    arm: Quantity
-    reference: Quantity
-    fails_at: int | None
-
-    def __str__(self) -> str:
-        if self.fails_at is None:
-            return "undecided: too few items for any outcome to fail"
-        return "within noise floor" if self.within else "below noise floor"
-
-
-def noise_floor(
-    arm_agree: int, arm_n: int, reference_agree: int, reference_n: int, *, alpha: float = 0.05
-) -> NoiseFloor:
-    """One-sided Fisher exact test of "the arm agrees with the reference less often than a repeat".
-
-    Args:
-        arm_agree, arm_n: items on which arm and reference gave identical outputs, and all items.
-        reference_agree, reference_n: the same for two runs of the reference.
-        alpha: the arm is below the floor where p <= alpha.
-    """
-
-    def p_value(agree: int) -> float:
-        table = [
-            [agree, arm_n - agree],
-            [reference_agree, reference_n - reference_agree],
-        ]
-        return float(stats.fisher_exact(table, alternative="less").pvalue)
-
-    p = p_value(arm_agree)
-    failing = [agree for agree in range(arm_n + 1) if p_value(agree) <= alpha]
-    return NoiseFloor(
-        within=p > alpha,
-        p_value=p,
-        arm=wilson(arm_agree, arm_n),
-        reference=wilson(reference_agree, reference_n),
-        fails_at=max(failing, default=None),
-    )

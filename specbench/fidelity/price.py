@@ -74,7 +74,13 @@ def price(traces: Sequence[Trace], *, seed: int) -> Price:
     held = [value for _, evidence in records for value in evidence.rule_tv if value is not None]
     if not held:
         return unknown("the rule's output law was not recorded")
-    exact = any(value is not None for _, evidence in records for value in evidence.rule_kl)
+    # Every computed position has a divergence. One estimated step, as drafts with siblings have,
+    # makes the mean an estimate.
+    exact = not any(
+        tv is not None and kl is None
+        for _, evidence in records
+        for tv, kl in zip(evidence.rule_tv, evidence.rule_kl, strict=True)
+    )
     tv = _mean(records, lambda e, i: e.rule_tv[i], "1", seed)
     worst = Quantity(max(held), "1", n=len(held))
     if not exact:

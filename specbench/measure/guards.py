@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from specbench.core.quantity import Quantity
 from specbench.core.request import GREEDY_BELOW, RequestKey
 from specbench.core.trace import Finish, Granularity, Trace
+from specbench.fidelity.repeats import sampling_inactive
 from specbench.metrics.degenerate import CELL_LIMIT
 from specbench.metrics.latency import ttft
 from specbench.metrics.timeline import finished, output_tokens
@@ -261,8 +262,20 @@ def _outliers(arm: Sequence[Trace]) -> Iterator[Guard]:
         )
 
 
+_CHECK_SAMPLER = "check that temperature and seed reach the sampler"
+
+
 def _sampling(arm: Sequence[Trace]) -> Iterator[Guard]:
-    """Repeats of one prompt at temperature > 0 that never differ: something takes the argmax."""
+    """Repeats of one prompt at temperature > 0 that never differ: something takes the argmax.
+
+    Where the target's probabilities are recorded they say whether equal repeats are possible;
+    for other engines a number of them is enough.
+    """
+    if any(value is not None for trace in arm for value in trace.evidence.log_target):
+        reason = sampling_inactive(arm)
+        if reason:
+            yield Guard("sampling_inactive", reason, _CHECK_SAMPLER)
+        return
     outputs: dict[RequestKey, list[tuple[int, ...] | str]] = defaultdict(list)
     for trace in finished(arm):
         key = trace.key
@@ -274,7 +287,7 @@ def _sampling(arm: Sequence[Trace]) -> Iterator[Guard]:
         yield Guard(
             "sampling_inactive",
             f"sampling inactive: {extra} repeats at temperature > 0, all equal to the first",
-            "check that temperature and seed reach the sampler",
+            _CHECK_SAMPLER,
         )
 
 

@@ -6,18 +6,7 @@ printed under a newer meaning.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """Meaning, unit and definition version of one metric."""
-
-    name: str
-    text: str
-    unit: str
-    version: int = 1
-
+from specbench.core.definition import Definition
 
 _TABLE = (
     Definition(

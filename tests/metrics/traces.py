@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 from specbench.core.request import RequestKey
 from specbench.core.trace import Arrivals, Cut, Evidence, Finish, Granularity, Steps, Trace
@@ -50,23 +51,11 @@ def trace(
         cut=[Cut.NONE] * (len(made) - 1) + [cut] if made else [],
         short_draft=[""] * len(made),
     )
-    none = [None] * len(overlap)
-    evidence = Evidence(
-        position=list(range(1, len(overlap) + 1)),
-        drafted=[1] * len(overlap),
-        overlap=list(overlap),
-        log_target=list(none),
-        log_draft=list(none),
-        entropy=list(none),
-        entropy_variance=list(none),
-        sum_squares=list(none),
-        pit_low=list(none),
-        pit_width=list(none),
-        draft_top_target=list(none),
-        draft_top_hit=list(none),
-        margin=list(none),
-        runner_up=list(none),
-    )
+    columns: dict = {f.name: [None] * len(overlap) for f in fields(Evidence)}
+    columns["position"] = list(range(1, len(overlap) + 1))
+    columns["drafted"] = [1] * len(overlap)
+    columns["overlap"] = list(overlap)
+    evidence = Evidence(**columns)
     return Trace(
         key=RequestKey("code", item, turn, temperature, repeat),
         arm=arm,
