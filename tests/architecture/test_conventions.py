@@ -13,7 +13,9 @@ import pytest
 from specbench.catalog import DRAFTERS, RULES
 from tests.architecture.sources import PACKAGE, ROOT, relative, tree
 
-TORCH_FREE = ["core", "stats", "metrics", "fidelity", "suites", "results", "report", "cli"]
+TORCH_FREE = [
+    *("core", "stats", "metrics", "fidelity", "quality", "suites", "results", "report", "cli"),
+]
 
 MACHINE_PATHS = re.compile(
     # a folder of one machine, or the address of a package registry
