@@ -18,6 +18,7 @@ from rich.progress import (
 
 from specbench.core.trace import Trace
 from specbench.experiment.session import Hooks
+from specbench.fidelity.watch import Watch
 from specbench.measure.estimate import Estimate
 from specbench.results.store import RunFolder
 
@@ -38,6 +39,7 @@ class RunProgress:
     def __init__(self, ask: bool) -> None:
         self.folder: RunFolder | None = None
         self._ask = ask
+        self._watch = Watch()
         self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -81,5 +83,10 @@ class RunProgress:
         if not trace.ok:
             key = trace.key
             place = f"{key.suite}/{key.item} turn {key.turn + 1}, arm {trace.arm}"
-            self._bar.console.print(f"{place}: {trace.finish}: {trace.error}", markup=False)
-        self._bar.update(self._task, advance=1, description=f"{trace.key.suite} {trace.arm}")
+            text = f"{place}: {trace.finish}: {trace.error}"
+            self._bar.console.print(text, markup=False, soft_wrap=True)
+        found = self._watch.update(trace)
+        if found:
+            self._bar.console.print(found, markup=False, soft_wrap=True)
+        text = f"{trace.key.suite} {trace.arm}, log10 E {self._watch.largest:.1f}"
+        self._bar.update(self._task, advance=1, description=text)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from specbench.cli.rows import format_options
+from specbench.cli.scoring import require_sandbox, score_option
 from specbench.cli.summary import write_summary
 from specbench.experiment.analyse import analyse
 from specbench.results.read import find_run
@@ -21,8 +22,11 @@ from specbench.results.read import find_run
     show_default=True,
     help="Folder of runs, for ids and 'last'.",
 )
+@score_option
 @format_options
-def rescore(run: str, out: Path, form: str) -> None:
+def rescore(run: str, out: Path, score: tuple[str, ...], form: str) -> None:
     """Rebuild items.csv, table.csv and the summary of RUN from traces.jsonl."""
     folder = find_run(run, out)
-    write_summary(analyse(folder), folder, form)
+    if "code" in score:
+        require_sandbox()
+    write_summary(analyse(folder, execute="code" in score), folder, form)

@@ -12,6 +12,7 @@ import click
 
 from specbench.cli.progress import RunProgress, cost_line
 from specbench.cli.rows import format_options, write
+from specbench.cli.scoring import require_sandbox, score_option
 from specbench.cli.summary import exit_code, write_summary
 from specbench.errors import UsageError
 from specbench.experiment.analyse import analyse
@@ -70,6 +71,7 @@ def seconds(text: str | None) -> float | None:
 @click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and stop.")
 @click.option("--budget", metavar="TIME", help="Fewer prompts, to end within 45m, 2h, 90s.")
 @click.option("--yes", is_flag=True, help="Do not ask before a long run.")
+@score_option
 @format_options
 def run(
     experiment: str | None,
@@ -79,6 +81,7 @@ def run(
     plan_only: bool,
     budget: str | None,
     yes: bool,
+    score: tuple[str, ...],
     form: str,
     **flags: Any,
 ) -> int:
@@ -103,12 +106,15 @@ def run(
     if plan_only:
         _show_plan(session, form)
         return 0
-    if not session.check():
+    unfinished, execute = session.check(), "code" in score
+    if execute:
+        require_sandbox()
+    if not unfinished:
         assert old is not None
         click.echo(f"{old.path} is finished: nothing to resume", err=True)
-        write_summary(analyse(old), old, form)
+        write_summary(analyse(old, execute=execute), old, form)
         return 0
-    return _measure(session, form, ask=not yes and sys.stdin.isatty())
+    return _measure(session, form, not yes and sys.stdin.isatty(), execute)
 
 
 def _show_plan(session: Session, form: str) -> None:
@@ -130,14 +136,14 @@ def _show_plan(session: Session, form: str) -> None:
     )
 
 
-def _measure(session: Session, form: str, ask: bool) -> int:
+def _measure(session: Session, form: str, ask: bool, execute: bool) -> int:
     with RunProgress(ask) as progress:
         try:
             folder = session.run(progress.hooks())
         except (KeyboardInterrupt, click.Abort):
             _say_how_to_resume(progress.folder)
             return INTERRUPTED
-    summary = analyse(folder)
+    summary = analyse(folder, execute=execute)
     write_summary(summary, folder, form)
     if exit_code(summary):
         click.echo(f"not every request was done; specbench run --resume {folder.path}", err=True)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from specbench.core.table import COLUMNS
+from specbench.experiment.quality import measure_quality
+from specbench.fidelity.verdict import Status
 from specbench.measure.guards import Guard, cell_guards, concurrency_guard
 from specbench.report.markdown import markdown
 from specbench.results.cells import ALL_SUITES, Cell, MeasuredCell, measure_cells
+from specbench.results.fidelity import LOSSY, MEANINGLESS, CellFidelity, measure_fidelity
 from specbench.results.items import COLUMNS as ITEM_COLUMNS
 from specbench.results.items import csv_text, item_rows
 from specbench.results.read import read_run
@@ -20,15 +23,33 @@ from specbench.results.summary import Summary, summary_text
 from specbench.results.tables import table_rows
 
 
-def analyse(folder: RunFolder, write: bool = True) -> Summary:
-    """Measure what is on disk; with ``write`` rebuild items.csv, table.csv and the summary."""
+def analyse(folder: RunFolder, write: bool = True, execute: bool = False) -> Summary:
+    """Measure what is on disk.
+
+    Args:
+        write: rebuild items.csv, table.csv and the summary.
+        execute: run model-written code in a sandbox to score it.
+
+    Raises:
+        PrerequisiteError: code is to be run and this machine cannot fence it off.
+    """
     recorded = read_run(folder)
     cells = measure_cells(recorded)
     guards = _guards(cells, recorded.manifest.seed)
+    records = {cell: measured.records for cell, measured in cells.items()}
+    fidelity = measure_fidelity(recorded.manifest, records)
+    quality = measure_quality(folder, recorded, records, execute)
+    for cell, measured in fidelity.items():
+        guards[cell] += fidelity_guards(measured, recorded.manifest.arm(cell.arm).lossless)
     codes = {cell: [guard.code for guard in found] for cell, found in guards.items()}
-    summary = summarise_run(recorded, cells, codes, _warnings(guards))
+    warnings = [*_warnings(guards), *([quality.warning] if quality.warning else [])]
+    summary = summarise_run(recorded, cells, fidelity, quality.cells, codes, warnings)
     if write:
-        rows = table_rows(recorded.manifest, cells, codes)
+        further = {
+            cell: {**found.quantities(), **quality.cells[cell].metrics}
+            for cell, found in fidelity.items()
+        }
+        rows = table_rows(recorded.manifest, cells, codes, further)
         write_atomic(folder.items, csv_text(ITEM_COLUMNS, item_rows(recorded)))
         write_atomic(folder.table, csv_text(COLUMNS, (row.cells() for row in rows)))
         write_atomic(folder.summary_json, summary_text(summary))
@@ -50,6 +71,20 @@ def _guards(cells: Mapping[Cell, MeasuredCell], seed: int) -> dict[Cell, list[Gu
         for guard in concurrency_guard(traces, seed=seed):
             found[family._replace(concurrency=max(by_concurrency))].append(guard)
     return found
+
+
+def fidelity_guards(found: CellFidelity, lossless: str) -> list[Guard]:
+    """Outputs of an arm that claims to be lossless and are not the target's."""
+    if lossless in (LOSSY, MEANINGLESS):
+        return []
+    if found.greedy is not None and not found.greedy.passed:
+        return [Guard("output_differs", f"not plain's output: {found.greedy}", _PROVE)]
+    if found.verdict.status is Status.FAILED:
+        return [Guard("output_differs", f"not the target's output: {found.verdict}", _PROVE)]
+    return []
+
+
+_PROVE = "do not quote the speed-up; `specbench laws` and `specbench fidelity` narrow it down"
 
 
 def _warnings(guards: Mapping[Cell, Sequence[Guard]]) -> list[str]:

@@ -34,11 +34,16 @@ class Grid:
 
 
 def grid(summary: Summary) -> Grid:
-    """One row per cell; the concurrency is shown where there is more than 1 to tell apart."""
+    """One row per cell.
+
+    The concurrency is shown where there is more than 1 to tell apart, the rule where the names of
+    the arms do not already say it.
+    """
     notes = Footnotes()
     loaded = any(row.concurrency != 1 for row in summary.rows)
     header = ["suite", "T", "arm", "accept length", "accept rate", "ITL p50/p99 ms", "TTFT ms"]
     header += ["tok/s", SPEEDUP, "output", "rule", "lossless"]
+    named = all(row.rule in row.arm for row in summary.rows)
     if loaded:
         header.insert(2, "c")
     rows = []
@@ -46,7 +51,11 @@ def grid(summary: Summary) -> Grid:
         cells = _row(row, notes)
         if loaded:
             cells.insert(2, str(row.concurrency))
+        if named:
+            del cells[-2]
         rows.append(tuple(cells))
+    if named:
+        header.remove("rule")
     return Grid(tuple(header), tuple(rows), tuple(notes.notes))
 
 
@@ -68,8 +77,16 @@ def _row(row: SummaryRow, notes: Footnotes) -> list[str]:
         speedup(figures["speedup"], notes),
         row.identity or "-",
         row.rule or "-",
-        row.lossless,
+        _lossless(row),
     ]
+
+
+def _lossless(row: SummaryRow) -> str:
+    """What is known of the rule; a lossy one with its mean total variation per token."""
+    price = row.figures.get("price_tv")
+    if row.lossless == "lossy" and price is not None and price.value is not None:
+        return f"lossy {price.value:.3f}"
+    return row.lossless
 
 
 def _short(value: float) -> str:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from specbench.report.cells import (
     SPEEDUP,
+    Grid,
     first_tokens,
     grid,
     heading,
@@ -18,10 +19,14 @@ from specbench.report.cells import (
     memory,
     state,
 )
+from specbench.report.prices import prices, verdicts
+from specbench.report.quality import qualities, signatures
 from specbench.results.summary import Summary
 
 WIDTH = 120
-NUMERIC = frozenset({"T", "c", "accept length", "accept rate", "TTFT ms", "tok/s"})
+NUMERIC = frozenset(
+    {"T", "c", "accept length", "accept rate", "TTFT ms", "tok/s", "KL nats", "entropy shift"}
+)
 
 HEADERS = {"lossless": "loss-\nless"}
 
@@ -38,8 +43,12 @@ class ConsoleSummary:
         summary = self._summary
         yield Text(heading(summary), style="bold")
         yield Text(state(summary), style="" if summary.complete else "bold red")
-        yield self._table()
+        yield self._table(grid(summary))
         yield Text(summary.sentence, style="bold")
+        fidelity = prices(summary)
+        if fidelity.rows:
+            yield Text("\nspeed and its price at temperature > 0, all suites:")
+            yield self._table(fidelity)
         for title, lines in self._notes():
             if lines:
                 yield Text(f"\n{title}")
@@ -47,8 +56,7 @@ class ConsoleSummary:
                     yield Text(f"  {text}")
         yield Text(f"\n{self._path}")
 
-    def _table(self) -> Table:
-        content = grid(self._summary)
+    def _table(self, content: Grid) -> Table:
         table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
         for name in content.header:
             # Words of a header stand below each other: the figures decide how wide a column is.
@@ -60,15 +68,21 @@ class ConsoleSummary:
             )
         for index, row in enumerate(content.rows):
             texts = [Text(cell, style=_style(cell)) for cell in row]
-            last = index + 1 == len(content.rows) or content.rows[index + 1][:2] != row[:2]
+            key = 2 if content.header[0] == "suite" else 1
+            last = index + 1 == len(content.rows) or content.rows[index + 1][:key] != row[:key]
             table.add_row(*texts, end_section=last)
         return table
 
     def _notes(self) -> list[tuple[str, Sequence[str]]]:
         summary = self._summary
         footnotes = [f"[{i}] {text}" for i, text in enumerate(grid(summary).footnotes, 1)]
+        unpriced = [f"[{i}] {text}" for i, text in enumerate(prices(summary).footnotes, 1)]
         return [
             ("not available:", footnotes),
+            ("is the output still the target's?", verdicts(summary)),
+            ("no price:", unpriced),
+            ("quality of answers, paired with plain:", qualities(summary)),
+            ("quality was computed by:", signatures(summary) if qualities(summary) else []),
             ("greedy outputs that differ from plain's:", identities(summary)),
             ("without looping outputs:", loops(summary)),
             ("! warnings:", summary.warnings),
@@ -79,6 +93,6 @@ class ConsoleSummary:
 
 
 def _style(cell: str) -> str:
-    if cell.startswith("MISMATCH"):
+    if cell.startswith(("MISMATCH", "FAILED")):
         return "bold red"
     return "yellow" if cell.endswith("slower") or cell.startswith("tie ") else ""

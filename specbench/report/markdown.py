@@ -14,6 +14,8 @@ from specbench.report.cells import (
     memory,
     state,
 )
+from specbench.report.prices import prices, verdicts
+from specbench.report.quality import qualities, signatures
 from specbench.results.summary import Summary
 
 
@@ -21,6 +23,13 @@ def markdown(summary: Summary) -> str:
     """The whole summary."""
     table = grid(summary)
     parts = [f"# {heading(summary)}", state(summary), "", *table_lines(table), "", summary.sentence]
+    fidelity = prices(summary)
+    if fidelity.rows:
+        parts += ["", "## Speed and its price at temperature > 0", "", *table_lines(fidelity)]
+    parts += _section("Is the output still the target's?", verdicts(summary))
+    parts += _section("No price", [f"[{i}] {n}" for i, n in enumerate(fidelity.footnotes, 1)])
+    parts += _section("Quality of answers, paired with plain", qualities(summary))
+    parts += _section("Quality was computed by", signatures(summary))
     parts += _section("Not available", [f"[{i}] {n}" for i, n in enumerate(table.footnotes, 1)])
     parts += _section("Greedy outputs that differ from plain's", identities(summary))
     parts += _section("Without looping outputs", loops(summary))

@@ -27,6 +27,13 @@ class Cell(NamedTuple):
     """Empty for the whole suite."""
 
 
+class CellRecords(NamedTuple):
+    """The requests of a cell, and plain's for the same prompts."""
+
+    traces: tuple[Trace, ...]
+    plain: tuple[Trace, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class MeasuredCell:
     """A cell with the records behind it and every metric -> stat -> quantity."""
@@ -36,9 +43,14 @@ class MeasuredCell:
     ticks: tuple[Tick, ...]
     metrics: Mapping[str, Mapping[str, Quantity]]
 
+    @property
+    def records(self) -> CellRecords:
+        """The requests alone."""
+        return CellRecords(self.traces, self.plain)
 
-def measure_cells(recorded: Recorded) -> dict[Cell, MeasuredCell]:
-    """Every cell of a run in table order; pooled cells, where there are several suites, last.
+
+def cell_records(recorded: Recorded) -> dict[Cell, CellRecords]:
+    """The requests of every cell in table order; pooled ones, where there are several suites, last.
 
     A category is a cell of its own if the suite has another, and if it holds two prompts or more.
     """
@@ -50,14 +62,21 @@ def measure_cells(recorded: Recorded) -> dict[Cell, MeasuredCell]:
             cell = Cell(suite, key.temperature, trace.concurrency, trace.arm, category)
             if cell in grouped:
                 grouped[cell].append(trace)
+    return {
+        cell: CellRecords(tuple(traces), tuple(grouped[cell._replace(arm=PLAIN)]))
+        for cell, traces in grouped.items()
+    }
+
+
+def measure_cells(recorded: Recorded) -> dict[Cell, MeasuredCell]:
+    """Every cell of a run with all its metrics."""
     measured = {}
-    for cell, traces in grouped.items():
-        plain = grouped[cell._replace(arm=PLAIN)]
+    for cell, (traces, plain) in cell_records(recorded).items():
         ticks = _ticks(recorded, cell, traces)
         metrics = measure_cell(
             traces, plain, ticks, _memory(recorded, cell), seed=recorded.manifest.seed
         )
-        measured[cell] = MeasuredCell(tuple(traces), tuple(plain), tuple(ticks), metrics)
+        measured[cell] = MeasuredCell(traces, plain, tuple(ticks), metrics)
     return measured
 
 

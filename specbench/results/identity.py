@@ -6,13 +6,10 @@ from collections.abc import Mapping
 
 from specbench.core.manifest import Manifest
 from specbench.core.quantity import Quantity, nothing
-from specbench.core.request import GREEDY_BELOW
+from specbench.core.request import GREEDY_BELOW, RequestKey
 from specbench.fidelity.greedy import GreedySummary, Kind, compare_traces, summarise
 from specbench.metrics.units import pairs
-from specbench.results.cells import Cell, MeasuredCell
-
-METRIC = "greedy_identity"
-DEFINITION = f"{METRIC}@1"
+from specbench.results.cells import Cell, CellRecords
 
 DEFAULT_TOLERANCE = {"float32": 1e-3}
 """Largest top-2 margin that counts as a tie where the engine measured none."""
@@ -27,26 +24,28 @@ def tolerance(manifest: Manifest) -> float:
     return DEFAULT_TOLERANCE.get(manifest.identity.dtype, COARSE_TOLERANCE)
 
 
-def greedy_identity(cell: Cell, measured: MeasuredCell, limit: float) -> GreedySummary | None:
+def greedy_identity(cell: Cell, records: CellRecords, limit: float) -> GreedySummary | None:
     """Verdicts of a cell against plain; None where the cell is plain, sampled or unpaired.
 
     Only requests with the same prompt are compared: under ``own`` history a second turn may
     follow another first answer.
     """
-    if cell.temperature >= GREEDY_BELOW or measured.traces == measured.plain:
+    if cell.temperature >= GREEDY_BELOW or records.traces == records.plain:
         return None
     verdicts = {
-        _name(pair.arm.key.suite, pair.arm.key.item, pair.arm.key.turn): compare_traces(
+        _name(pair.arm.key): compare_traces(
             pair.plain, pair.arm, limit
         )
-        for pair in pairs(measured.traces, measured.plain)
+        for pair in pairs(records.traces, records.plain)
         if pair.arm.prompt_hash == pair.plain.prompt_hash
     }
     return summarise(verdicts) if verdicts else None
 
 
-def _name(suite: str, item: str, turn: int) -> str:
-    return f"{suite}/{item}" if turn == 0 else f"{suite}/{item} turn {turn + 1}"
+def _name(key: RequestKey) -> str:
+    name = f"{key.suite}/{key.item}"
+    name += f" turn {key.turn + 1}" if key.turn else ""
+    return name + (f" repeat {key.repeat + 1}" if key.repeat else "")
 
 
 def quantities(found: GreedySummary | None) -> Mapping[str, Quantity]:

@@ -60,6 +60,11 @@ class RunFolder:
         """The summary to read."""
         return self.path / "summary.md"
 
+    @property
+    def scores(self) -> Path:
+        """Outcomes of model-written code that was run; not derived, so it is kept."""
+        return self.path / "scores.json"
+
     def drop_derived(self) -> None:
         """Remove the files that are made from traces.jsonl, before it grows."""
         for path in (self.items, self.table, self.summary_json, self.summary_md):

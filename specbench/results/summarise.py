@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 
 from specbench.core.arm import PLAIN
 from specbench.core.quantity import Missing, Quantity
+from specbench.core.request import GREEDY_BELOW
 from specbench.core.trace import Finish
 from specbench.fidelity.greedy import GreedySummary, Kind
+from specbench.fidelity.verdict import NO_EVIDENCE, CellVerdict, Status
+from specbench.quality.measure import Quality
 from specbench.results.cells import ALL_SUITES, Cell, MeasuredCell
-from specbench.results.identity import greedy_identity, tolerance
+from specbench.results.fidelity import LOSSY, MEANINGLESS, CellFidelity
 from specbench.results.read import Recorded
-from specbench.results.summary import Figure, Summary, SummaryRow
+from specbench.results.summary import DETECTED, UNSEEN, Figure, Summary, SummaryRow
 from specbench.results.verdict import sentence
 
 FIGURES = {
@@ -32,23 +35,37 @@ FIGURES = {
 }
 """Figures of a summary row -> metric and stat of the table."""
 
+QUALITY_STATS = ("value", "plain", "difference", "p")
+
+FIDELITY_FIGURES = {
+    "price_tv": ("price", "tv"),
+    "price_tv_worst": ("price", "tv_worst"),
+    "price_kl": ("price", "kl"),
+    "price_entropy": ("price", "entropy_shift"),
+    "fidelity_p": ("fidelity", "p"),
+    "fidelity_detectable": ("fidelity", "detectable"),
+}
+"""The same for what is measured of cells that are not categories."""
+
 
 def summarise_run(
     recorded: Recorded,
     cells: Mapping[Cell, MeasuredCell],
+    fidelity: Mapping[Cell, CellFidelity],
+    quality: Mapping[Cell, Quality],
     guards: Mapping[Cell, Sequence[str]],
     warnings: Sequence[str],
 ) -> Summary:
     """The summary of a run.
 
     Args:
+        fidelity, quality: of every cell that is not a category.
         guards: names of the reasons to distrust a cell.
         warnings: what they mean and what to do, for the reader.
     """
     manifest = recorded.manifest
-    limit = tolerance(manifest)
     rows = tuple(
-        _row(recorded, cell, measured, guards.get(cell, ()), limit)
+        _row(recorded, cell, measured, fidelity[cell], quality[cell], guards.get(cell, ()))
         for cell, measured in cells.items()
         if not cell.category
     )
@@ -80,14 +97,20 @@ def summarise_run(
             for trace in [*failed, *skipped]
         ),
         memory=recorded.memory,
+        signatures={m: s for found in quality.values() for m, s in found.signatures.items()},
     )
 
 
 def _row(
-    recorded: Recorded, cell: Cell, measured: MeasuredCell, guards: Sequence[str], limit: float
+    recorded: Recorded,
+    cell: Cell,
+    measured: MeasuredCell,
+    fidelity: CellFidelity,
+    quality: Quality,
+    guards: Sequence[str],
 ) -> SummaryRow:
     arm = recorded.manifest.arm(cell.arm)
-    found = greedy_identity(cell, measured, limit)
+    found, further = fidelity.greedy, fidelity.quantities()
     return SummaryRow(
         suite=cell.suite,
         temperature=cell.temperature,
@@ -96,24 +119,58 @@ def _row(
         prompts=len({(t.key.suite, t.key.item) for t in measured.traces if t.ok}),
         rule="" if cell.arm == PLAIN else arm.rule,
         lossless=arm.lossless,
-        identity=_verdict(found),
+        identity=_greedy_word(found, arm.lossless) or _word(fidelity.verdict, arm.lossless),
         identity_detail="" if found is None or not found.differing else str(found),
         figures={
             name: _figure(measured.metrics[metric][stat])
             for name, (metric, stat) in FIGURES.items()
+        }
+        | {
+            name: _figure(further[metric][stat])
+            for name, (metric, stat) in FIDELITY_FIGURES.items()
         },
         guards=tuple(guards),
+        fidelity=_told(cell, fidelity.verdict),
+        price_exact=fidelity.price.exact,
+        quality={
+            metric: {stat: _figure(stats[stat]) for stat in QUALITY_STATS}
+            for metric, stats in quality.metrics.items()
+            if metric in quality.signatures
+        },
     )
 
 
-def _verdict(found: GreedySummary | None) -> str:
+def _greedy_word(found: GreedySummary | None, lossless: str) -> str:
     if found is None:
         return ""
     mismatches, ties = found.named(Kind.MISMATCH), found.named(Kind.TIE)
     total = found.identical + len(found.differing)
     if mismatches:
-        return f"MISMATCH {len(mismatches)}/{total}"
+        # From a lossy rule a difference is what was asked for, not a defect.
+        word = "differs" if lossless in (LOSSY, MEANINGLESS) else "MISMATCH"
+        return f"{word} {len(mismatches)}/{total}"
     return f"tie {len(ties)}/{total}" if ties else "identical"
+
+
+def _told(cell: Cell, verdict: CellVerdict) -> str:
+    """The verdict in full; nothing where there was nothing to test, but damage is told."""
+    nothing = cell.temperature < GREEDY_BELOW or verdict.reason == NO_EVIDENCE
+    return "" if nothing else str(verdict)
+
+
+def _word(verdict: CellVerdict, lossless: str) -> str:
+    """The token-level verdict in a word; a lossy arm does not fail, it is detected or not."""
+    match verdict.status:
+        case Status.NOT_TESTED:
+            return ""
+        case Status.TOO_FEW:
+            return "too few"
+    failed = verdict.status is Status.FAILED
+    if lossless == MEANINGLESS:
+        return MEANINGLESS
+    if lossless == LOSSY:
+        return DETECTED if failed else UNSEEN
+    return "FAILED" if failed else "passed"
 
 
 def _figure(quantity: Quantity) -> Figure:

@@ -12,6 +12,9 @@ from specbench.core.manifest import SCHEMA_VERSION
 from specbench.results.schema import ResultError, upgrade
 from specbench.results.store import RunFolder
 
+DETECTED, UNSEEN = "differs", "not seen"
+"""Words for a lossy arm: whether its difference from the target was detected."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -27,7 +30,16 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One cell; ``identity`` is the greedy verdict, empty where there is none."""
+    """One cell.
+
+    Attributes:
+        identity: greedy verdict at temperature 0, verdict of the token-level tests above it, in a
+            word; empty where there is none.
+        identity_detail: items that differ at temperature 0.
+        fidelity: the verdict with n, p and what it would have caught.
+        price_exact: whether the price is computed; False where it is estimated from below.
+        quality: metric -> ``value``, ``plain``, ``difference`` and ``p``; scored metrics alone.
+    """
 
     suite: str
     temperature: float
@@ -40,6 +52,9 @@ class SummaryRow:
     identity_detail: str
     figures: Mapping[str, Figure]
     guards: tuple[str, ...] = ()
+    fidelity: str = ""
+    price_exact: bool = True
+    quality: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +78,8 @@ class Summary:
     warnings: tuple[str, ...]
     failures: tuple[str, ...]
     memory: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    signatures: Mapping[str, str] = field(default_factory=dict)
+    """Quality metric -> how it was computed."""
     schema_version: int = SCHEMA_VERSION
 
     @property

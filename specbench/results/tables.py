@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from specbench.core.manifest import Manifest
+from specbench.core.quantity import Quantity
 from specbench.core.table import Row
-from specbench.metrics.definitions import DEFINITIONS
 from specbench.results.cells import Cell, MeasuredCell
-from specbench.results.identity import (
-    DEFINITION,
-    METRIC,
-    greedy_identity,
-    quantities,
-    tolerance,
-)
+from specbench.results.definitions import DEFINITIONS
+
+Metrics = Mapping[str, Mapping[str, Quantity]]
+"""Metric -> statistic -> quantity."""
 
 IDENTITY_DIGITS = 16
 """Digits of the identity's digest in a row; the manifest has the identity itself."""
@@ -24,21 +21,19 @@ def table_rows(
     manifest: Manifest,
     cells: Mapping[Cell, MeasuredCell],
     guards: Mapping[Cell, Sequence[str]],
+    further: Mapping[Cell, Metrics],
 ) -> Iterator[Row]:
     """The rows of table.csv, in the order of the cells.
 
     Args:
         guards: names of the reasons to distrust a cell.
+        further: fidelity and quality of the cells that have them.
     """
-    limit = tolerance(manifest)
     for cell, measured in cells.items():
         start = _cell_row(manifest, cell, " ".join(guards.get(cell, ())))
-        for metric, stats in measured.metrics.items():
-            definition = f"{metric}@{DEFINITIONS[metric].version}"
+        for metric, stats in {**measured.metrics, **further.get(cell, {})}.items():
             for stat, quantity in stats.items():
-                yield start.measured(metric, stat, definition, quantity)
-        for stat, quantity in quantities(greedy_identity(cell, measured, limit)).items():
-            yield start.measured(METRIC, stat, DEFINITION, quantity)
+                yield start.measured(metric, stat, DEFINITIONS[metric].label, quantity)
 
 
 def _cell_row(manifest: Manifest, cell: Cell, guards: str) -> Row:

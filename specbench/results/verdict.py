@@ -22,10 +22,15 @@ An interruption splits one interleaving unit at most, so ``split_by_resume`` exp
 """
 
 
+UNRANKED = frozenset({"lossy", "meaningless"})
+"""States of a rule that keep an arm out of the ranking."""
+
+
 def sentence(rows: Sequence[SummaryRow]) -> str:
     """One clause per temperature and concurrency, over the cells that pool all suites.
 
     An arm wins only where its whole interval is above 1; an interval that holds 1 shows nothing.
+    Arms of lossy rules are not ranked with lossless ones: their speed has another price.
     """
     settings = dict.fromkeys((row.temperature, row.concurrency) for row in rows)
     several = len({concurrency for _, concurrency in settings}) > 1
@@ -40,6 +45,27 @@ def sentence(rows: Sequence[SummaryRow]) -> str:
 
 
 def _clause(rows: Sequence[SummaryRow]) -> str:
+    lossy = [row for row in rows if row.lossless == "lossy" and headline(row).value is not None]
+    lossless = [row for row in rows if row.lossless not in UNRANKED]
+    if lossy and all(headline(row).value is None for row in lossless):
+        return f"no speed-up of a lossless arm was measured{_beside(lossy)}"
+    return _ranked(lossless) + _beside(lossy)
+
+
+def _beside(lossy: Sequence[SummaryRow]) -> str:
+    """The fastest lossy arm, with its price where one is known."""
+    if not lossy:
+        return ""
+    best = max(lossy, key=lambda row: headline(row).value or 0.0)
+    text = f"; of the lossy arms {best.arm} was the fastest at {headline(best).value:.2f}x"
+    price = best.figures["price_tv"].value if "price_tv" in best.figures else None
+    if price is not None:
+        least = "" if best.price_exact else "at least "
+        text += f", for a total variation of {least}{price:.3f} per token"
+    return text
+
+
+def _ranked(rows: Sequence[SummaryRow]) -> str:
     measured = [row for row in rows if headline(row).value is not None]
     ranked = [row for row in measured if not set(row.guards) - EXPLAINED]
     if not measured:

@@ -10,6 +10,7 @@ from specbench.core.table import COLUMNS, Row, parse_row
 from specbench.core.trace import Finish
 from specbench.metrics.definitions import DEFINITIONS
 from specbench.results.cells import measure_cells
+from specbench.results.fidelity import measure_fidelity
 from specbench.results.items import COLUMNS as ITEM_COLUMNS
 from specbench.results.items import csv_text, item_rows
 from specbench.results.read import Recorded, RecordId
@@ -60,11 +61,16 @@ def recorded():
     return found
 
 
+def fidelity(measured):
+    found = measure_fidelity(MANIFEST, {c: m.records for c, m in measured.items()})
+    return {cell: one.quantities() for cell, one in found.items()}
+
+
 def test_every_metric_of_every_arm_is_a_row_with_its_definition():
     measured = measure_cells(recorded())
-    rows = list(table_rows(MANIFEST, measured, {}))
+    rows = list(table_rows(MANIFEST, measured, {}, fidelity(measured)))
     assert {row.arm for row in rows} == {"plain", "ngram"}
-    assert {row.metric for row in rows} == {*DEFINITIONS, "greedy_identity"}
+    assert {row.metric for row in rows} == {*DEFINITIONS, "greedy_identity", "fidelity", "price"}
     assert all(row.definition.startswith(f"{row.metric}@") for row in rows)
     assert all((row.value is None) == bool(row.reason) for row in rows)
     identical = [
@@ -80,7 +86,7 @@ def test_categories_with_two_prompts_have_rows_of_their_own():
             item = f"{record.key.item}{name}"
             more = trace(item, record.arm, start=entry.start_ns, category=category)
             found.traces[RecordId(more.key, record.arm, 1)] = more
-    rows = table_rows(MANIFEST, measure_cells(found), {})
+    rows = table_rows(MANIFEST, measure_cells(found), {}, {})
     counts = {
         row.category: row.value
         for row in rows
@@ -92,7 +98,7 @@ def test_categories_with_two_prompts_have_rows_of_their_own():
 def test_guards_are_in_the_rows_of_their_cell():
     measured = measure_cells(recorded())
     marked = list(measured)[1]
-    rows = table_rows(MANIFEST, measured, {marked: ["draft_inert", "degenerate"]})
+    rows = table_rows(MANIFEST, measured, {marked: ["draft_inert", "degenerate"]}, {})
     assert {(row.arm, row.guards) for row in rows} == {
         ("plain", ""),
         ("ngram", "draft_inert degenerate"),

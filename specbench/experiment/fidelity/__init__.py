@@ -1,0 +1,1 @@
+"""The fidelity report of a run, from its own evidence or from a reference model's."""

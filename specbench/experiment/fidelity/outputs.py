@@ -1,0 +1,77 @@
+"""Whole outputs against plain's, for engines that show no probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+
+from specbench.core.trace import Finish, Trace
+from specbench.experiment.fidelity.line import (
+    FAILED,
+    PASSED,
+    UNDECIDED,
+    Judging,
+    Line,
+    able,
+    word,
+)
+from specbench.fidelity.sample_verdict import Outcome, TwoSample
+from specbench.fidelity.sequence import PERMUTATIONS, same_vs_same, two_sample
+from specbench.results.cells import Cell
+
+_OUTCOMES = {Outcome.PASSED: PASSED, Outcome.FAILED: FAILED, Outcome.TOO_FEW: UNDECIDED}
+
+
+def judge_outputs(run: Judging, cell: Cell, start: Line) -> tuple[list[Line], str]:
+    """One line per test of an arm that is not plain, and what to say of them.
+
+    Args:
+        start: the line of this cell, without a test.
+    """
+    both, itself = _outputs(run, cell)
+    lines = [_output_line(start, both, i, run.rivals(cell)) for i in range(len(both.tests))]
+    decided = "; ".join(str(test) for test in both.tests if test.outcome is both.outcome)
+    spoken = word(start.lossless, _OUTCOMES[both.outcome])
+    return lines, f"whole outputs: {spoken} ({decided}), plain against itself: {itself.outcome}"
+
+
+def _output_line(start: Line, found: TwoSample, index: int, rivals: int) -> Line:
+    test = found.tests[index]
+    return replace(
+        start, test=f"outputs:{test.name}", n=test.n_arm + test.n_reference,
+        statistic=test.statistic, detectable=test.detectable, note=test.note,
+        p=None if test.adjusted is None else min(1.0, rivals * test.adjusted),
+        verdict=able(word(start.lossless, _OUTCOMES[found.outcome]), test.detectable),
+    )  # fmt: skip
+
+
+def _outputs(run: Judging, cell: Cell) -> tuple[TwoSample, TwoSample]:
+    """The arm's outputs against plain's, and plain's against its own."""
+    records, seed, alpha = run.records[cell], run.manifest.seed, run.alpha / run.rivals(cell)
+    arm, arm_ended = _samples(records.traces)
+    plain, plain_ended = _samples(records.plain)
+    # The smallest p has to lie well below the share of alpha that each of four tests gets.
+    permutations = max(PERMUTATIONS, ceil(20 / alpha))
+    both = two_sample(
+        arm, plain, seed=seed, arm_ended=arm_ended, reference_ended=plain_ended, alpha=alpha,
+        permutations=permutations,
+    )  # fmt: skip
+    return both, same_vs_same(
+        plain, seed=seed, ended=plain_ended, alpha=alpha, permutations=permutations
+    )
+
+
+def _samples(
+    traces: tuple[Trace, ...],
+) -> tuple[dict[str, list[list[int]]], dict[str, list[bool]]]:
+    """Outputs by prompt, and whether each ended by itself; code points where ids are unknown."""
+    outputs: dict[str, list[list[int]]] = {}
+    ended: dict[str, list[bool]] = {}
+    for trace in traces:
+        if trace.ok:
+            key = trace.key
+            prompt = f"{key.suite}/{key.item}/{key.turn}/{trace.prompt_hash}"
+            tokens = list(trace.output_ids) or [ord(letter) for letter in trace.text]
+            outputs.setdefault(prompt, []).append(tokens)
+            ended.setdefault(prompt, []).append(trace.finish in (Finish.EOS, Finish.STOP))
+    return outputs, ended

@@ -1,0 +1,152 @@
+"""The fidelity report of a run: every test of every arm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from specbench.core.arm import PLAIN
+from specbench.core.request import GREEDY_BELOW
+from specbench.errors import PrerequisiteError
+from specbench.experiment.fidelity.greedy import against_plain, against_reference
+from specbench.experiment.fidelity.line import (
+    FAILED,
+    PASSED,
+    UNDECIDED,
+    Judging,
+    Line,
+    able,
+    word,
+)
+from specbench.experiment.fidelity.notes import replay_notes
+from specbench.experiment.fidelity.outputs import judge_outputs
+from specbench.experiment.reference import Reference, replay_run
+from specbench.fidelity.support import REPLAY_TOLERANCE
+from specbench.fidelity.verdict import ALPHA, CellVerdict, Status
+from specbench.results.cells import ALL_SUITES, Cell, cell_records
+from specbench.results.fidelity import LOSSY, MEANINGLESS, CellFidelity, measure_fidelity
+from specbench.results.identity import tolerance
+from specbench.results.read import Recorded
+from specbench.results.summary import DETECTED, UNSEEN
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that is known of a run's fidelity.
+
+    Attributes:
+        lines: one per test.
+        sentences: one per arm, temperature and concurrency, to read.
+        notes: what evidence was used, and what could not be.
+        outcome: ``FAILED`` where an arm that claims to be lossless is not; ``undecided`` where no
+            such arm could be judged. Plain alone passes for nobody else.
+    """
+
+    lines: tuple[Line, ...]
+    sentences: tuple[str, ...]
+    notes: tuple[str, ...]
+    outcome: str
+
+
+def report(
+    recorded: Recorded,
+    reference: Reference | None,
+    *,
+    alpha: float = ALPHA,
+    outputs: bool = False,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Report:
+    """Judge a run.
+
+    Args:
+        reference: a model that every output is replayed on; None for the run's own evidence.
+        alpha: chance of any false alarm, for each kind of evidence: temperature 0, tokens, and
+            whole outputs.
+        outputs: compare whole outputs with plain's as well, which needs no probabilities; done
+            without asking where there are none.
+
+    Raises:
+        UsageError: the suites of the run are not there, so that nothing can be replayed.
+        PrerequisiteError: nothing of the run can be judged.
+    """
+    manifest = recorded.manifest
+    notes = ["evidence: the rows that the run itself decided by"]
+    ties, border = tolerance(manifest), 0.0
+    if reference is not None:
+        replayed = replay_run(recorded, reference, on_progress)
+        recorded = replace(recorded, traces=dict(replayed.traces))
+        # Outputs differ by the rounding of the run, whatever the margins are measured with.
+        ties, border = max(ties, reference.tie_tolerance), REPLAY_TOLERANCE
+        notes = replay_notes(replayed)
+    records = {
+        cell: found
+        for cell, found in cell_records(recorded).items()
+        if not cell.category and (cell.suite == ALL_SUITES or len(manifest.suites) == 1)
+    }
+    if not any(found.traces for found in records.values()):
+        raise PrerequisiteError("no request of this run can be judged", "; ".join(notes))
+    measured = measure_fidelity(
+        manifest, records, alpha, support_tolerance=border, tie_tolerance=ties
+    )
+    run = Judging(manifest, records, alpha, outputs, ties, reference is not None)
+    judged = [_judge(run, cell, found) for cell, found in measured.items()]
+    lines = tuple(line for of_cell, _ in judged for line in of_cell)
+    return Report(lines, tuple(text for _, text in judged), tuple(notes), _outcome(lines))
+
+
+def _outcome(lines: Sequence[Line]) -> str:
+    claims = [line for line in lines if line.lossless not in (LOSSY, MEANINGLESS)]
+    if any(line.verdict == FAILED for line in claims):
+        return FAILED
+    speculating = [line for line in claims if line.arm != PLAIN]
+    passed = any(line.verdict == PASSED for line in speculating or claims)
+    return PASSED if passed else UNDECIDED
+
+
+def _judge(run: Judging, cell: Cell, found: CellFidelity) -> tuple[list[Line], str]:
+    """Tests and sentence of one cell."""
+    arm = run.manifest.arm(cell.arm)
+    start = Line(
+        cell.temperature, cell.concurrency, cell.arm, arm.rule, arm.lossless,
+        "", 0, None, None, None, UNDECIDED,
+    )  # fmt: skip
+    place = f"T={cell.temperature:g} {cell.arm}"
+    place += f" c={cell.concurrency}" if len(run.manifest.identity.concurrency) > 1 else ""
+    place += f" (rule {arm.rule}: {arm.lossless})" if cell.arm != PLAIN else ""
+    if cell.temperature < GREEDY_BELOW:
+        lines = [against_plain(run, cell, start, found.greedy)]
+        replayed = against_reference(run, cell, start) if run.replayed else None
+        lines += [replayed] if replayed else []
+        told = [f"{line.verdict if line.n else 'not compared'}, {line.note}" for line in lines]
+        return lines, f"{place}: {'; '.join(told)}"
+    verdict = found.verdict
+    spoken = word(arm.lossless, _WORDS[verdict.status])
+    lines = [
+        replace(
+            start, test=t.name, n=t.n, statistic=t.statistic, p=t.p, detectable=t.detectable,
+            verdict=able(spoken, t.detectable), note=t.note,
+        )
+        for t in verdict.tests
+    ]  # fmt: skip
+    sentence = f"{place}: {_told(spoken, verdict)}"
+    if (run.outputs or verdict.status is Status.NOT_TESTED) and cell.arm != PLAIN:
+        further, told_outputs = judge_outputs(run, cell, start)
+        lines += further
+        sentence += f"; {told_outputs}"
+    return lines or [replace(start, test="none", note=verdict.reason)], sentence
+
+
+_WORDS = {
+    Status.PASSED: PASSED,
+    Status.FAILED: FAILED,
+    Status.TOO_FEW: UNDECIDED,
+    Status.NOT_TESTED: UNDECIDED,
+}
+
+
+def _told(spoken: str, verdict: CellVerdict) -> str:
+    if spoken == MEANINGLESS:
+        return f"{spoken}, acceptance is made up"
+    if spoken in (DETECTED, UNSEEN):
+        return f"{spoken}: {str(verdict).removeprefix('FAILED: ').removeprefix('passed, ')}"
+    return str(verdict)

@@ -1,0 +1,111 @@
+"""Requests of a recorded run, made again from suites, settings and recorded answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from specbench.core.arm import PLAIN
+from specbench.core.manifest import Manifest, RecordId
+from specbench.core.prompt import RenderedPrompt
+from specbench.core.request import Limits, Request, Sampling, Stops
+from specbench.core.suite import Prompt
+from specbench.core.trace import Trace
+from specbench.errors import SpecbenchError, UsageError
+from specbench.experiment.schema import check
+from specbench.results.read import Recorded
+from specbench.suites.loader import load_suite
+from specbench.suites.templates import messages_for_turn
+
+
+class Renderer(Protocol):
+    """Whose chat template, tokens and stops a request is made with."""
+
+    def render(self, messages: Sequence[Mapping[str, str]]) -> RenderedPrompt:
+        """Apply the chat template and tokenise; raises SpecbenchError where that is refused."""
+        ...
+
+    def stops(self, strings: Sequence[str] = ()) -> Stops:
+        """End-of-answer ids and the given strings."""
+        ...
+
+
+def run_prompts(manifest: Manifest) -> dict[tuple[str, str], Prompt]:
+    """The prompts of a run's suites, by suite and id; call it before a reference loads.
+
+    Raises:
+        UsageError: a suite is not there, or not the one the run used.
+    """
+    sources = check(manifest.experiment, f"experiment of run {manifest.run}").workload.suites
+    found: dict[tuple[str, str], Prompt] = {}
+    for source, use in zip(sources, manifest.suites, strict=True):
+        suite = load_suite(source)
+        if suite.digest != use.digest:
+            raise UsageError(
+                f"suite {source} has changed since run {manifest.run}: its digest is "
+                f"{suite.digest}, the manifest says {use.digest}",
+                f"put version {use.version} of the suite back, or run the experiment again",
+            )
+        found |= {(use.name, prompt.id): prompt for prompt in suite.prompts}
+    return found
+
+
+def rebuild(
+    recorded: Recorded,
+    reference: Renderer,
+    prompts: Mapping[tuple[str, str], Prompt],
+    record: RecordId,
+    trace: Trace,
+) -> Request:
+    """The request behind a record, as the runner built it.
+
+    Args:
+        recorded: the run, for its settings and the answers that later turns saw.
+        reference: renders the prompt.
+        prompts: from ``run_prompts``.
+        record, trace: the record and its name.
+
+    Raises:
+        SpecbenchError: it cannot be rebuilt, or is not what was sent.
+    """
+    if trace.text and not trace.output_ids:
+        raise SpecbenchError("the engine gave no token ids")
+    identity, key = recorded.manifest.identity, record.key
+    prompt = prompts[key.suite, key.item]
+    answers = _answers(recorded, record, prompt)
+    rendered = reference.render(messages_for_turn(prompt, key.turn, answers))
+    # Equal texts of unequal length are two tokenizers.
+    if (rendered.digest, len(rendered.token_ids)) != (trace.prompt_hash, trace.prompt_tokens):
+        raise SpecbenchError("prompt differs (template, tokenizer or suite changed)")
+    return Request(
+        key=key,
+        token_ids=tuple(rendered.token_ids),
+        sampling=_sampling(recorded.manifest, key.temperature),
+        limits=Limits(identity.max_new_tokens),
+        stops=reference.stops(identity.stop),
+        seed=trace.seed,
+    )
+
+
+def _answers(recorded: Recorded, record: RecordId, prompt: Prompt) -> Sequence[str]:
+    """The assistant turns that the request showed, as the runner chose them."""
+    history = recorded.manifest.identity.history
+    if history == "fixed":
+        return prompt.recorded
+    arm = PLAIN if history == "plain" else record.arm
+    texts = []
+    for turn in range(record.key.turn):
+        shown = RecordId(replace(record.key, turn=turn), arm, record.concurrency)
+        earlier = recorded.traces.get(shown)
+        if earlier is None or not earlier.ok:
+            raise SpecbenchError(f"turn {turn + 1} of arm {arm} has no recorded answer")
+        texts.append(earlier.text)
+    return texts
+
+
+def _sampling(manifest: Manifest, temperature: float) -> Sampling:
+    settings = next(s for s in manifest.identity.sampling if s["temperature"] == temperature)
+    # The manifest holds all settings as floating-point numbers.
+    others = {name: value for name, value in settings.items() if name != "top_k"}
+    return Sampling(top_k=int(settings["top_k"]), **others)

@@ -1,0 +1,120 @@
+"""A target as engines use it: loaded, checked, packed; its chat template, stops and KV pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from specbench.core.prompt import RenderedPrompt
+from specbench.core.request import Stops
+from specbench.models import selfcheck, vocabulary
+from specbench.models.kv_pool import KVPool
+from specbench.models.linear import pack_linears
+from specbench.models.load import LoadedModel, load_model
+from specbench.models.locate import locate
+from specbench.models.packed import PackedModel
+from specbench.suites.templates import render
+
+_CAPACITY_STEP = 256
+"""KV capacity grows in these steps, so that similar requests share a pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTarget:
+    """A target that is ready to run packed batches.
+
+    Attributes:
+        settings: the experiment's ``[target]`` table.
+        loaded: model, tokenizer and where they came from.
+        model: the packed forward.
+        vocabulary: rows of the logits, padding included.
+        prepack: whether CPU linears are packed; ``packed_linears`` says how many were.
+        self_check: what packed and separate forwards differ by.
+    """
+
+    settings: Mapping[str, Any]
+    loaded: LoadedModel
+    model: PackedModel
+    vocabulary: int
+    prepack: bool
+    packed_linears: int
+    self_check: selfcheck.SelfCheck
+
+    @property
+    def tie_tolerance(self) -> float:
+        """Largest top-2 margin that rounding can flip: twice the measured verify error."""
+        return 2 * max(self.self_check.verify_error, self.self_check.packed_error)
+
+    def render(self, messages: Sequence[Mapping[str, str]]) -> RenderedPrompt:
+        """Chat template and tokenisation, see ``suites.templates.render``."""
+        return render(
+            self.loaded.tokenizer,
+            messages,
+            template=self.settings.get("template"),
+            system_policy=self.settings.get("system_policy", "merge-into-user"),
+        )
+
+    def stops(self, strings: Sequence[str] = ()) -> Stops:
+        """The target's end-of-answer ids and the given strings."""
+        return Stops(self.loaded.eos_ids, tuple(strings))
+
+    def new_pool(self, slabs: int, rows: int) -> KVPool:
+        """A pool with at least ``rows`` KV rows per slab; the target uses it from now on."""
+        capacity = -(-rows // _CAPACITY_STEP) * _CAPACITY_STEP
+        pool = KVPool(slabs, capacity, self.loaded.dtype, self.loaded.device)
+        pool.add_owner(self.model.owner, self.model.geometry())
+        self.model.use(pool)
+        return pool
+
+    def facts(self) -> dict[str, object]:
+        """Model, hash, device, numerics and self-check, for records."""
+        return {
+            "target": model_facts(self.loaded),
+            "device": str(self.loaded.device),
+            "attention": "sdpa",
+            "packed_linears": self.packed_linears,
+            "self_check": asdict(self.self_check),
+            "tie_tolerance": self.tie_tolerance,
+        }
+
+
+def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
+    """Load a target and check that its packed forward is right.
+
+    Args:
+        settings: the experiment's ``[target]`` table: model, revision, dtype (default float32),
+            device, prepack, template, system_policy.
+        width: rows of the widest forward after a prompt; rounding is measured at this width.
+
+    Raises:
+        UsageError, PrerequisiteError: no such model, or one that cannot run packed.
+    """
+    name = str(settings["model"])
+    loaded = load_model(
+        locate(name, revision=settings.get("revision")),
+        dtype=str(settings.get("dtype", "float32")),
+        device=str(settings.get("device", "cpu")),
+    )
+    selfcheck.refuse_configuration(loaded.config, name)
+    prepack = bool(settings.get("prepack", True)) and loaded.device.type == "cpu"
+    packed_linears = pack_linears(loaded.model) if prepack else 0
+    rows = loaded.model.get_input_embeddings().num_embeddings
+    padding = vocabulary.padding_mask(rows, vocabulary.real_ids(loaded.tokenizer), loaded.device)
+    model = PackedModel(loaded.model, "target", padding)
+    check = selfcheck.check(model, name, width)
+    return OpenedTarget(settings, loaded, model, rows, prepack, packed_linears, check)
+
+
+def model_facts(loaded: LoadedModel) -> dict[str, object]:
+    """A loaded model by name, revision, weights and numerics."""
+    return {
+        "name": loaded.location.name,
+        "revision": loaded.location.revision,
+        "source": loaded.location.source,
+        "weight_hash": loaded.weight_hash,
+        "weight_bytes": loaded.weight_bytes,
+        "dtype": str(loaded.dtype).removeprefix("torch."),
+        "context_limit": loaded.context_limit,
+        "vocabulary": loaded.real_vocab_size,
+    }
