@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -35,7 +36,15 @@ ARMS = [
     ArmSpec("plain"),
     ArmSpec("ngram", "ngram", 5),
     ArmSpec("layer_skip", "layer_skip", 3),
+    ArmSpec("typical", "ngram", 5, "typical"),
 ]
+EVIDENCE_SETTINGS = {
+    "ngram, rejection": ("ngram", 1.0),
+    "ngram, rejection, top_p=0.95": ("ngram", 0.95),
+    "layer_skip, rejection": ("layer_skip", 1.0),
+    "ngram, typical": ("typical", 1.0),
+}
+"""What evidence is measured on at T = 0.7: one-hot and dense drafts, truncation, a lossy rule."""
 ROUNDS = 5
 WIDTHS = (1, 2, 4, 8, 16)
 CONCURRENCIES = (1, 4, 8, 16)
@@ -170,7 +179,7 @@ def host_share(ticks: Sequence[Tick]) -> float:
 
 
 def host_shares(engine: NativeEngine) -> dict[str, float]:
-    """Host share of the n-gram arm at both temperatures, and of evidence alone."""
+    """Host share of the n-gram arm at both temperatures."""
     say("host share")
     shares = {}
     for temperature, top_p in ((0.0, 1.0), (0.7, 1.0), (0.7, 0.95)):
@@ -187,7 +196,22 @@ def host_shares(engine: NativeEngine) -> dict[str, float]:
         ticks = engine.drain_ticks()
         name = f"T={temperature:g}" + ("" if top_p == 1 else f" top_p={top_p:g}")
         shares[name] = host_share(ticks)
-        shares[f"{name} evidence"] = _phase_share(ticks, "evidence")
+    return shares
+
+
+def evidence_shares(engine: NativeEngine) -> dict[str, float]:
+    """Share of decode time that collecting fidelity evidence takes, at T = 0.7."""
+    say("evidence")
+    shares = {}
+    for name, (arm, top_p) in EVIDENCE_SETTINGS.items():
+        asked = [
+            replace(r, sampling=Sampling(0.7, top_p=top_p))
+            for r in requests(engine, ("code", "chat"), 2, 48, 0.7)
+        ]
+        decode(engine, arm, asked[:1])
+        engine.drain_ticks()
+        decode(engine, arm, asked)
+        shares[name] = _phase_share(engine.drain_ticks(), "evidence")
     return shares
 
 
@@ -264,12 +288,15 @@ def peak_memory() -> dict[str, float]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def measure() -> dict[str, Any]:
-    """All figures."""
+def measure(only: str | None) -> dict[str, Any]:
+    """All figures, or one of those that need nothing but the engine."""
     engine = open_engine(TARGET, ARMS)
+    if only is not None:
+        return {only: PARTS[only](engine), "torch_threads": torch.get_num_threads()}
     figures = against_transformers(engine)
     figures["verify_cost"] = verify_cost(engine)
     figures["host_share"] = host_shares(engine)
+    figures["evidence_share"] = evidence_shares(engine)
     figures["batch_scaling"] = batch_scaling(engine)
     figures |= command_line()
     figures["peak_memory_mb"] = peak_memory()
@@ -277,11 +304,20 @@ def measure() -> dict[str, Any]:
     return figures
 
 
+PARTS: dict[str, Callable[[NativeEngine], dict[str, float]]] = {
+    "verify_cost": verify_cost,
+    "host_share": host_shares,
+    "evidence_share": evidence_shares,
+    "batch_scaling": batch_scaling,
+}
+
+
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def main(as_json: bool) -> None:
+@click.option("--only", type=click.Choice(list(PARTS)), help="One figure instead of all.")
+def main(as_json: bool, only: str | None) -> None:
     """Measure and print."""
-    figures = measure()
+    figures = measure(only)
     if as_json:
         click.echo(json.dumps(figures, indent=2))
         return

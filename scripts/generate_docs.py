@@ -1,8 +1,10 @@
 """Writes the generated pages and sections of the documentation.
 
-Pages from the code: docs/cli.md and docs/metrics.md. Sections, between ``begin`` and ``end``
-comments, from committed results: README.md (runs in results/) and docs/performance.md
-(results/bench.json, written by ``scripts/bench --json``).
+Pages from the code: docs/cli.md, docs/metrics.md and docs/rules.md. Sections, between ``begin``
+and ``end`` comments, from committed results: README.md and docs/fidelity.md (runs in results/, and
+results/selftest.json, written by ``specbench fidelity --selftest --json``) and docs/performance.md
+(results/bench.json and results/evidence.json, written by ``scripts/bench --json``, the latter with
+``--only evidence_share``).
 """
 
 from __future__ import annotations
@@ -14,18 +16,22 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 from rich.console import Console
 
+from specbench import catalog
 from specbench.cli.main import cli
 from specbench.cli.rows import markdown, simple
-from specbench.metrics.definitions import DEFINITIONS
+from specbench.core.parameter import Parameter
+from specbench.decoding.protocols import Rule, RuleInfo
 from specbench.report.cells import grid, state
 from specbench.report.console import WIDTH as SUMMARY_WIDTH
 from specbench.report.console import ConsoleSummary
 from specbench.report.markdown import table_lines
+from specbench.report.prices import prices, verdicts
+from specbench.results.definitions import DEFINITIONS
 from specbench.results.store import RunFolder
 from specbench.results.summary import Summary, read_summary
 
@@ -69,6 +75,70 @@ different versions are not compared. Unit 1 is a plain ratio, x is a speed-up.
 """
 
 
+def rules() -> str:
+    """docs/rules.md: what every acceptance rule of the catalogue declares."""
+    listed = [cast(Rule, catalog.resolve("rules", name)).info for name in catalog.RULES]
+    parameters = [
+        {"rule": info.name, "parameter": name} | _parameter(info, name)
+        for info in listed
+        for name in info.parameters
+    ]
+    return f"""{HEADER}# Acceptance rules
+
+A rule decides which drafted tokens stay and which token follows them. An arm names it with
+`rule = "NAME"` and sets parameters with `rule_options = {{ NAME = VALUE }}`.
+
+- **lossless** is what is known of the output law above temperature 0: `proven` equals the
+  target's law, `lossy` does not, `meaningless` is for timing alone.
+- **needs** are the target rows it reads: `argmax`; `raw`, at temperature 1 without truncation;
+  `tempered`, at the request's temperature without truncation; `processed`, after all settings.
+- **draft laws** are those it takes: `one_hot` drafts were chosen without chance, `dense` ones were
+  sampled. **candidates** says how the tokens tried at one position may have been chosen.
+
+{markdown([_facts(info) for info in listed])}
+
+## Parameters
+
+A rule does without a parameter that is not set. A lossy rule is lossless where its parameters have
+the values under "exact at".
+
+{markdown(parameters)}
+"""
+
+
+def _facts(info: RuleInfo) -> dict[str, object]:
+    """One row of the table of rules."""
+    return {
+        "rule": f"`{info.name}`",
+        "source": info.source,
+        "lossless": info.lossless.value,
+        "needs": info.needs,
+        "draft laws": info.laws,
+        "judges": "chains and trees" if info.tree else "chains",
+        "candidates": info.trials or "any",
+        "keeps state": info.stateful,
+        "at temperature 0": info.temperature_zero,
+    }
+
+
+def _parameter(info: RuleInfo, name: str) -> dict[str, object]:
+    """Default, range and meaning of one parameter."""
+    parameter = info.parameters[name]
+    return {
+        "default": "not set" if parameter.default is None else f"{parameter.default:g}",
+        "range": _range(parameter),
+        "exact at": f"{info.exact_at[name]:g}" if name in info.exact_at else "-",
+        "meaning": parameter.meaning,
+    }
+
+
+def _range(parameter: Parameter) -> str:
+    """Kind and interval of a parameter's values."""
+    kind = "whole number" if parameter.whole else "number"
+    interval = f"{'(' if parameter.open_low else '['}{parameter.low:g}, {parameter.high:g}]"
+    return f"list of {kind}s in {interval}" if parameter.many else f"{kind} in {interval}"
+
+
 def committed_run(title: str) -> tuple[Summary, str]:
     """The newest complete run of a title in results/, and its path from the repository."""
     found = []
@@ -108,17 +178,27 @@ def reference_table() -> str:
     )
 
 
+def evidence_table() -> str:
+    """What evidence costs, from results/evidence.json."""
+    return figure_table("evidence.json")
+
+
 def bench_table() -> str:
     """The figures of scripts/bench."""
-    path = ROOT / "results" / "bench.json"
+    return figure_table("bench.json")
+
+
+def figure_table(name: str) -> str:
+    """A table of measured figures from a file of results/."""
+    path = ROOT / "results" / name
     figures: dict[str, Any] = json.loads(path.read_text("utf-8"))
     lines = ["| figure | measured |", "| --- | --- |"]
-    for name, value in figures.items():
+    for figure, value in figures.items():
         if isinstance(value, dict):
             text = ", ".join(f"{key}: {_short(entry)}" for key, entry in value.items())
         else:
             text = _short(value)
-        lines.append(f"| `{name}` | {text} |")
+        lines.append(f"| `{figure}` | {text} |")
     return "\n".join(lines)
 
 
@@ -130,11 +210,43 @@ def _short(value: object) -> str:
     )
 
 
-PAGES: dict[str, Callable[[], str]] = {"docs/cli.md": command_line, "docs/metrics.md": metrics}
+def selftest_tables() -> str:
+    """Level and power of the fidelity tests, from results/selftest.json."""
+    rows: list[dict[str, Any]] = json.loads((ROOT / "results" / "selftest.json").read_text("utf-8"))
+    parts = []
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        chosen = [row for row in rows if row["setting"] == setting]
+        shown = [{k: v for k, v in row.items() if k != "setting"} for row in chosen]
+        parts.append(f"{setting}:\n\n{markdown(shown)}")
+    return "\n\n".join(parts)
+
+
+def rules_table() -> str:
+    """Speed and price of four rules, and every verdict, from the newest complete run of rules."""
+    summary, path = committed_run("rules")
+    table = prices(summary)
+    return "\n".join(
+        [
+            *table_lines(table),
+            "",
+            *(f"- {line}" for line in verdicts(summary)),
+            "",
+            f"{summary.target}, {summary.dtype}, {summary.device}; {state(summary)}. "
+            f"Files: [{path}](../{path}).",
+        ]
+    )
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/cli.md": command_line,
+    "docs/metrics.md": metrics,
+    "docs/rules.md": rules,
+}
 
 SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"quickstart": quickstart_output, "reference": reference_table},
-    "docs/performance.md": {"bench": bench_table},
+    "docs/performance.md": {"bench": bench_table, "evidence": evidence_table},
+    "docs/fidelity.md": {"rules": rules_table, "selftest": selftest_tables},
 }
 
 

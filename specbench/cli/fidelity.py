@@ -44,7 +44,13 @@ CONSOLE = ("temperature", "arm", "test", "n", "statistic", "p", "detectable", "v
     help="Self-test: rows that samplers draw from.",
 )
 @click.option("--runs", type=int, help="Self-test: repeats of every sampler.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Self-test: random seed.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Self-test: random seed.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -94,8 +100,10 @@ def _judge(path: Path, reference: str | None, outputs: bool, alpha: float, form:
 
         run_prompts(recorded.manifest)  # a changed suite is refused before a model loads
         click.echo(f"loading {reference}", err=True)
+        target = recorded.manifest.experiment.get("target")
+        template = target.get("template") if isinstance(target, dict) else None
         policy = recorded.manifest.identity.system_policy
-        model = Replay({"model": reference, "system_policy": policy})
+        model = Replay({"model": reference, "system_policy": policy, "template": template})
 
     def progress(done: int, total: int) -> None:
         if done == total or done % 25 == 0:

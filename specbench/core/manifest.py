@@ -100,6 +100,12 @@ class ArmFactors:
     drafter_options: Mapping[str, object] = field(default_factory=dict)
     rule_options: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def rule_label(self) -> str:
+        """The rule with the parameters that were given."""
+        given = ", ".join(f"{name}={value}" for name, value in self.rule_options.items())
+        return f"{self.rule}({given})" if given else self.rule
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:

@@ -144,8 +144,8 @@ class Evidence:
         target_top_hit: 1 where the emitted token is the target's first choice.
         log_untempered: log probability of the emitted token at temperature 1 without truncation;
             None where the request's settings are just that.
-        support_margin: only for an emitted token of target probability 0: log of its tempered
-            probability over the smallest one that the truncation kept; at most 0.
+        support_margin: only for an emitted token of target probability 0: how far it lies beyond
+            the border of the truncation, in nats; at most 0.
         rule_tv, rule_kl: total variation and KL divergence (nats, rule against target) between the
             rule's output law at this position and the target; only under lossy rules that know
             their law.

@@ -17,12 +17,16 @@ from specbench.decoding.tree import TokenTree
 
 
 class BrokenRowsError(ValueError):
-    """Target rows that name no token; ``requests`` says whose, as places in the batch."""
+    """Rows that name no token; ``requests`` says whose, as places in the batch.
 
-    def __init__(self, requests: Sequence[int]) -> None:
+    Args:
+        model: whose logits they are.
+    """
+
+    def __init__(self, requests: Sequence[int], model: str = "target") -> None:
         self.requests = tuple(requests)
         super().__init__(
-            "the target's logits hold a NaN, an infinity or nothing but -inf: weights, dtype or "
+            f"the {model}'s logits hold a NaN, an infinity or nothing but -inf: weights, dtype or "
             "attention are broken for this input"
         )
 

@@ -4,9 +4,8 @@ Only the first token of the step is looked at: its position is reached whatever 
 tokens are grouped into the candidates tried at the root and the target's first choice, one group
 each, and all others. One half of the repeats says in which groups the rule emits more than the
 target does; the other half measures by how much. So the value is unbiased for a lower bound of the
-total variation, and may be negative where that is near 0. The draft is taken as given: for drafts
-made without chance that is the rule's law, for sampled drafts it is its law given the draft,
-averaged over steps.
+total variation, and may be negative where that is near 0. The draft is taken as given, which is
+right for drafts made without chance; sampled drafts have no such price.
 """
 
 from __future__ import annotations

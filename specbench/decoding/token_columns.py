@@ -13,6 +13,7 @@ from torch import Tensor
 from specbench.decoding.emitted import NO_DRAFT, Emitted
 from specbench.decoding.laws import DraftLaws
 from specbench.decoding.rows import TargetRows
+from specbench.decoding.sampling import tempered
 
 _SMALLEST = 1e-38
 """Keeps the logarithm finite where the target probability is 0; its weight there is 0."""
@@ -86,10 +87,28 @@ def untempered_columns(emitted: Emitted, rows: TargetRows, own: Tensor) -> dict[
 
 
 def _outside_by(rows: TargetRows, row: int, token: int) -> float:
-    """Log of the token's tempered probability over the smallest that was kept; -inf at most."""
-    logits = rows.adjusted[row].float()
-    kept = logits[rows.processed()[row] > 0].min()
-    return float((logits[token] - kept) / rows.sampling[row].temperature)
+    """How far in nats the token lies beyond the border of the truncation that cuts most; <= 0.
+
+    The border itself, not the nearest token that was kept: top-k's is its k-th probability, min-p's
+    a share of the largest; top-p cuts by the mass before a token, whose excess is turned into nats
+    by how fast that mass moves with the logits.
+    """
+    settings = rows.sampling[row]
+    probs = tempered(rows.adjusted[row][None], settings.temperature)[0].double()
+    own, margins = float(probs[token]), []
+    if own == 0:
+        return -math.inf
+    if settings.min_p > 0:
+        margins.append(math.log(own / (settings.min_p * float(probs.max()))))
+    if 0 < settings.top_k < len(probs):
+        smallest = float(probs.topk(settings.top_k).values[-1])
+        margins.append(math.log(own / smallest))
+        probs = torch.where(probs >= smallest, probs, 0.0)
+    if settings.top_p < 1:
+        # Top-p comes after top-k, over what that left.
+        before = float(probs[probs > own].sum() / probs.sum())
+        margins.append((settings.top_p - before) / max(before * (1 - before), _SMALLEST))
+    return min([0.0, *margins])
 
 
 def _draft_columns(

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from specbench.decoding.noise import draft_uniforms
+from specbench.decoding.rows import BrokenRowsError
 from specbench.decoding.sampling import RowContext, draw, penalise, probabilities
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.tree import PAD
@@ -48,6 +49,9 @@ class ChainSampler:
 
         Returns:
             ids int64 [B, N] padded with -1, and law rows [B, N, V], None when one-hot.
+
+        Raises:
+            BrokenRowsError: a draft row names no token.
         """
         width = max(budget)
         ids = torch.full((len(rows), width), PAD, dtype=torch.int64, device=logits.device)
@@ -60,6 +64,10 @@ class ChainSampler:
         for node in range(width):
             chosen = [rows[b] for b in active]
             logits = self.fit(logits)
+            sound = logits.amax(1).isfinite().tolist()
+            if not all(sound):
+                broken = [b for b, fine in zip(active, sound, strict=True) if not fine]
+                raise BrokenRowsError(broken, "draft")
             logits = _penalised(chosen, logits, ids[active, :node].tolist())
             if laws is None:
                 token = logits.argmax(1)

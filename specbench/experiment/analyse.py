@@ -37,7 +37,7 @@ def analyse(folder: RunFolder, write: bool = True, execute: bool = False) -> Sum
     cells = measure_cells(recorded)
     guards = _guards(cells, recorded.manifest.seed)
     records = {cell: measured.records for cell, measured in cells.items()}
-    fidelity = measure_fidelity(recorded.manifest, records)
+    fidelity = measure_fidelity(recorded.manifest, records, complete=recorded.finished)
     quality = measure_quality(folder, recorded, records, execute)
     for cell, measured in fidelity.items():
         guards[cell] += fidelity_guards(measured, recorded.manifest.arm(cell.arm).lossless)

@@ -53,6 +53,9 @@ LOSSY = ("lossy", "meaningless")
 """States of a rule whose speed-up is not the target's."""
 
 
+RULE_MEMBERS = ("info", "configure", "admit", "output_law", "__call__")
+
+
 def check_arms(
     arms: Sequence[ArmSpec], temperatures: Sequence[float], allow_lossy: bool = False
 ) -> tuple[ArmFactors, ...]:
@@ -98,6 +101,13 @@ def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
     if arm.plain:
         return ArmFactors(arm.name, arm.drafter, 0, "none", arm.engine, lossless="proven")
     listed = cast(RuleObject, _resolved("rules", arm.rule))
+    missing = [name for name in RULE_MEMBERS if not hasattr(listed, name)]
+    if missing:
+        raise UsageError(
+            f"arm {arm.name}: rule {arm.rule} ({catalog.entry('rules', arm.rule)}) lacks "
+            f"{', '.join(missing)}",
+            "docs/adding.md lists the members of a rule; verify.listed.ListedRule has them all",
+        )
     rule = listed.info
     listed.configure(arm.rule_options, arm.k)
     where = f"arm {arm.name}"

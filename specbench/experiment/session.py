@@ -14,6 +14,7 @@ from specbench.core.trace import Trace
 from specbench.engines.protocol import Engine, EngineFactory
 from specbench.experiment.manifest import build_manifest
 from specbench.experiment.prepare import Prepared
+from specbench.experiment.schema import check
 from specbench.measure.calibrate import Calibration, calibrate, warmup_requests
 from specbench.measure.clock import monotonic
 from specbench.measure.estimate import Estimate, Speed, assumed_speed, estimate, fit_budget
@@ -83,7 +84,9 @@ class Session:
         self._recorded = reopen(self.resume)
         manifest = self._recorded.manifest
         new = self.prepared.experiment.resolved()
-        refuse_changes(manifest.experiment, new, manifest.run, "settings")
+        # A run from before a key existed had that key's default.
+        old = check(manifest.experiment, f"experiment of run {manifest.run}").resolved()
+        refuse_changes(old, new, manifest.run, "settings")
         return not self._recorded.finished
 
     def run(self, hooks: Hooks) -> RunFolder:

@@ -2,8 +2,13 @@
 
 Every emitted token counts, at the event "position reached" (ALGORITHMS 1.8). Keeping only accepted
 tokens, only rejected positions or only rounds of one length selects tokens by the draws under
-test, and even a lossless arm would fail. So a record enters whole or not at all. Failed requests
-do not enter: a device that runs out of memory does not look at the token it was about to emit.
+test, and even a lossless arm would fail. So a record enters whole or not at all. A request that
+failed on its way enters with the tokens it had: the failure stopped it, as a length limit would,
+and leaving it out would keep the requests that happened to end before.
+
+Records enter in an order that was fixed before anything was drawn. Requests of one batch finish
+in an order that depends on their tokens (short answers first), and an e-process fed in that order
+would see the ends of answers before the answers that go on.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from specbench.core.request import RequestKey
 from specbench.core.trace import Evidence, Trace
 
 Floats = NDArray[np.float64]
@@ -116,10 +122,9 @@ def _refuse(name: str, wrong: Bools, what: str, values: Floats | None = None) ->
 
 
 def columns(traces: Sequence[Trace]) -> Columns:
-    """The evidence of one cell: finished records of one arm, temperature above 0.
+    """The evidence of one cell: records of one arm, temperature above 0, ordered by request.
 
-    Records without target probabilities (greedy, or an engine that shows none) give no tokens. The
-    result depends on the order of the records only through the order of its entries.
+    Records without target probabilities (greedy, or an engine that shows none) give no tokens.
 
     Args:
         traces: at most one record per request. The same request at another concurrency draws the
@@ -133,7 +138,8 @@ def columns(traces: Sequence[Trace]) -> Columns:
         raise ValueError(f"records of several arms: {sorted({trace.arm for trace in traces})}")
     if len({trace.key for trace in traces}) < len(traces):
         raise ValueError("records of one cell must be of different requests")
-    parts = [_record(trace) for trace in traces if trace.ok and _shows_target(trace)]
+    ordered = sorted(traces, key=lambda trace: _place(trace.key))
+    parts = [_record(trace) for trace in ordered if _shows_target(trace)]
     names = [f.name for f in fields(Columns)]
     joined = {name: np.concatenate([part[name] for part in parts] or [_EMPTY]) for name in names}
     drafted = joined.pop("drafted").astype(np.bool_)
@@ -141,6 +147,10 @@ def columns(traces: Sequence[Trace]) -> Columns:
 
 
 _EMPTY = np.empty(0)
+
+
+def _place(key: RequestKey) -> tuple[str, str, int, int]:
+    return key.suite, key.item, key.turn, key.repeat
 
 
 def _shows_target(trace: Trace) -> bool:

@@ -19,6 +19,15 @@ class Outcome(StrEnum):
     TOO_FEW = "too_few"
 
 
+_REPLACED = {
+    "mmd": "outputs replaced by ones that share nothing",
+    "first_token": "outputs replaced, each with another first token",
+    "length": "outputs replaced by longer ones than any",
+    "eos_rate": "outputs replaced by ones of the rarer ending",
+}
+"""The defect that a test's ``detectable`` is about."""
+
+
 @dataclass(frozen=True, slots=True)
 class SequenceTest:
     """One test; None stands for what does not exist.
@@ -58,7 +67,7 @@ class SequenceTest:
         if self.p is not None:
             parts.append(f"p={self.p:.2g}")
         if self.detectable is not None:
-            parts.append(f"would have caught TV {self.detectable:.2g}")
+            parts.append(f"would have caught TV {self.detectable:.2g} ({_REPLACED[self.name]})")
         if self.note:
             parts.append(self.note)
         return ", ".join(parts)

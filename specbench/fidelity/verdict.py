@@ -100,7 +100,7 @@ class CellVerdict:
 def _reference(test: str, drafted: bool) -> str:
     """The defect that a test's ``detectable`` is about."""
     if test == "pit":
-        return f"moved anywhere in {'draft/' if drafted else ''}target order"
+        return f"moved across one point of the {'draft/' if drafted else ''}target order"
     whose = "draft" if drafted and test != "surprisal" else "target"
     return f"moved to the {whose}'s first choice"
 

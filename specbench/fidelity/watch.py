@@ -1,4 +1,8 @@
-"""Fidelity watched while a run goes on: one e-process per arm, temperature and concurrency."""
+"""Fidelity watched while a run goes on: one e-process per arm and temperature.
+
+Only at concurrency 1: above it requests finish in an order that depends on their tokens, and a
+process fed in that order is not valid (``fidelity.columns``).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from specbench.fidelity.eprocess import EProcess
 ALPHA = 1e-3
 """An arm is reported once its E reaches 1 / ``ALPHA``; valid however often one looks."""
 
-Place = tuple[str, float, int]
+Place = tuple[str, float]
 
 
 class Watch:
@@ -23,13 +27,15 @@ class Watch:
 
     def update(self, trace: Trace) -> str:
         """Take one record; a sentence where its arm has just been found out, else nothing."""
+        if trace.concurrency > 1:
+            return ""
         try:
             found = columns([trace])
         except ValueError:
             return ""  # the summary names damaged evidence
         if not len(found):
             return ""
-        place = (trace.arm, trace.key.temperature, trace.concurrency)
+        place = (trace.arm, trace.key.temperature)
         process = self._processes.setdefault(place, EProcess())
         process.update(found)
         if place in self._reported or process.detected_at(ALPHA) is None:

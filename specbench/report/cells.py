@@ -43,7 +43,7 @@ def grid(summary: Summary) -> Grid:
     loaded = any(row.concurrency != 1 for row in summary.rows)
     header = ["suite", "T", "arm", "accept length", "accept rate", "ITL p50/p99 ms", "TTFT ms"]
     header += ["tok/s", SPEEDUP, "output", "rule", "lossless"]
-    named = all(row.rule in row.arm for row in summary.rows)
+    named = all(_says(row.arm, row.rule) for row in summary.rows)
     if loaded:
         header.insert(2, "c")
     rows = []
@@ -79,6 +79,12 @@ def _row(row: SummaryRow, notes: Footnotes) -> list[str]:
         row.rule or "-",
         _lossless(row),
     ]
+
+
+def _says(arm: str, rule: str) -> bool:
+    """Whether an arm's name gives its rule, as in ``typical`` or ``ngram-typical``."""
+    name = rule.partition("(")[0]
+    return not name or arm == name or arm.endswith(f"-{name}")
 
 
 def _lossless(row: SummaryRow) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from specbench.core.manifest import ArmFactors, Manifest
+from specbench.core.manifest import Manifest
 from specbench.core.quantity import Quantity, nothing
 from specbench.core.request import GREEDY_BELOW
 from specbench.core.trace import Trace
@@ -14,12 +14,13 @@ from specbench.fidelity.columns import columns
 from specbench.fidelity.definitions import FIDELITY, IDENTITY, PRICE
 from specbench.fidelity.greedy import GreedySummary
 from specbench.fidelity.price import Price, free, price, unknown
-from specbench.fidelity.verdict import ALPHA, CellVerdict, judge, not_tested
+from specbench.fidelity.verdict import ALPHA, CellVerdict, Status, judge, not_tested
 from specbench.results.cells import ALL_SUITES, Cell, CellRecords
 from specbench.results.identity import greedy_identity, tolerance
 from specbench.results.identity import quantities as identity_quantities
 
 PROVEN, LOSSY, MEANINGLESS = "proven", "lossy", "meaningless"
+UNFINISHED = "the run is unfinished: of an interrupted batch only short answers are recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,40 +53,50 @@ def measure_fidelity(
     *,
     support_tolerance: float = 0.0,
     tie_tolerance: float | None = None,
+    complete: bool = True,
 ) -> dict[Cell, CellFidelity]:
     """Fidelity of every cell that is not a category.
 
-    Cells that pool all suites are one family of tests, those of single suites another: in each the
-    chance of any false alarm is at most ``alpha``.
+    Cells that pool all suites are one family of tests, those of single suites another; they share
+    ``alpha``, the chance of any false alarm among the token-level tests of the run.
 
     Args:
         support_tolerance: see ``fidelity.support``; above 0 for evidence from other kernels.
+        complete: whether every planned request is there; of a batch that was interrupted only the
+            short answers are, which selects by the tokens under test.
         tie_tolerance: largest top-2 margin of a tie, in logits; the run's own where not given.
     """
     chosen = {cell: measured for cell, measured in cells.items() if not cell.category}
     verdicts: dict[Cell, CellVerdict] = {}
-    for pooled in (True, False):
-        family = {c: m for c, m in chosen.items() if (c.suite == ALL_SUITES) is pooled}
-        verdicts |= _verdicts(family, alpha, support_tolerance)
+    families = [
+        {c: m for c, m in chosen.items() if (c.suite == ALL_SUITES) is pooled}
+        for pooled in (True, False)
+    ]
+    share = alpha / sum(bool(family) for family in families) if chosen else alpha
+    for family in families:
+        verdicts |= _verdicts(family, share, support_tolerance, complete)
     limit = tolerance(manifest) if tie_tolerance is None else tie_tolerance
     return {
         cell: CellFidelity(
             greedy_identity(cell, measured, limit),
             verdicts[cell],
-            _price(manifest.arm(cell.arm), cell, measured.traces, manifest.seed),
+            _price(manifest, cell, measured.traces, verdicts[cell]),
         )
         for cell, measured in chosen.items()
     }
 
 
 def _verdicts(
-    cells: Mapping[Cell, CellRecords], alpha: float, support_tolerance: float
+    cells: Mapping[Cell, CellRecords], alpha: float, support_tolerance: float, complete: bool
 ) -> dict[Cell, CellVerdict]:
     found: dict[Cell, CellVerdict] = {}
     tested = {}
     for cell, measured in cells.items():
         if cell.temperature < GREEDY_BELOW:
             found[cell] = not_tested("temperature 0 is compared token by token")
+            continue
+        if cell.concurrency > 1 and not complete:
+            found[cell] = not_tested(UNFINISHED)
             continue
         try:
             tested[cell] = columns(measured.traces)
@@ -100,15 +111,19 @@ def _verdicts(
     return found | {cell: judged[name] for name, cell in named.items()}
 
 
-def _price(arm: ArmFactors, cell: Cell, traces: Sequence[Trace], seed: int) -> Price:
+def _price(manifest: Manifest, cell: Cell, traces: Sequence[Trace], verdict: CellVerdict) -> Price:
+    arm = manifest.arm(cell.arm)
     if cell.temperature < GREEDY_BELOW:
         return unknown("a price is measured above temperature 0")
     if arm.lossless == MEANINGLESS:
         return unknown("acceptance is made up; the output says nothing")
     if arm.lossless == LOSSY:
-        return price(traces, seed=seed)
+        return price(traces, seed=manifest.seed)
     if arm.lossless != PROVEN:
         return unknown(f"the rule is {arm.lossless}, not proven, to keep the target's law")
+    if verdict.status is Status.FAILED:
+        # The proof is of the rule; here something around it does not keep its conditions.
+        return unknown(f"rule {arm.rule} is proven, and yet this output is not the target's")
     return free()
 
 

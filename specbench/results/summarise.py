@@ -117,7 +117,7 @@ def _row(
         concurrency=cell.concurrency,
         arm=cell.arm,
         prompts=len({(t.key.suite, t.key.item) for t in measured.traces if t.ok}),
-        rule="" if cell.arm == PLAIN else arm.rule,
+        rule="" if cell.arm == PLAIN else arm.rule_label,
         lossless=arm.lossless,
         identity=_greedy_word(found, arm.lossless) or _word(fidelity.verdict, arm.lossless),
         identity_detail="" if found is None or not found.differing else str(found),

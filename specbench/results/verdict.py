@@ -47,6 +47,9 @@ def sentence(rows: Sequence[SummaryRow]) -> str:
 def _clause(rows: Sequence[SummaryRow]) -> str:
     lossy = [row for row in rows if row.lossless == "lossy" and headline(row).value is not None]
     lossless = [row for row in rows if row.lossless not in UNRANKED]
+    timed = [row for row in rows if row.lossless == "meaningless"]
+    if timed and not lossy and all(headline(row).value is None for row in lossless):
+        return "arms with made-up acceptance were timed; nothing is ranked"
     if lossy and all(headline(row).value is None for row in lossless):
         return f"no speed-up of a lossless arm was measured{_beside(lossy)}"
     return _ranked(lossless) + _beside(lossy)

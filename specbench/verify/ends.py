@@ -39,6 +39,8 @@ def verdict(
         tree, rows, uniforms: as a rule gets them.
         ends: request -> its end, for all requests above temperature 0.
     """
+    if not ends:
+        return follow(tree, rows.argmax())
     device = tree.ids.device
     padding = [PAD] * (tree.width + 1)
     paths = [[*end.path, *padding[len(end.path) :]] for end in ends.values()]

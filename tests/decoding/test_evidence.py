@@ -179,15 +179,31 @@ def test_the_untempered_probability_is_kept_where_it_differs(settings):
     assert trace.evidence.support_margin == [None] * len(trace.output_ids)
 
 
-def test_a_token_outside_the_support_says_how_far():
-    # Top-k 2 keeps logits 2.0 and 1.0; token 2 lies 1.5 below the last kept one, at T = 0.5.
+@pytest.mark.parametrize(
+    ("logits", "settings", "margin"),
+    [
+        # Token 2 lies 1.5 below the k-th logit, at T = 0.5.
+        ([2.0, 1.0, -0.5], {"temperature": 0.5, "top_k": 2}, -1.5 / 0.5),
+        # Probabilities .6 .3 .1: min-p cuts below .4 * .6 = .24.
+        (np.log([0.6, 0.3, 0.1]), {"temperature": 1.0, "min_p": 0.4}, np.log(0.1 / 0.24)),
+        # The mass before token 2 is .9, .2 beyond top-p, and moves by .9 * .1 per nat.
+        (np.log([0.6, 0.3, 0.1]), {"temperature": 1.0, "top_p": 0.7}, (0.7 - 0.9) / (0.9 * 0.1)),
+        # After top-k 2 the mass before token 1 is 2/3; it is cut at top-p .5.
+        (np.log([0.6, 0.1, 0.3]), {"temperature": 1.0, "top_k": 2, "top_p": 0.5}, None),
+    ],
+)
+def test_a_token_outside_the_support_says_how_far(logits, settings, margin):
     rows = TargetRows(
-        torch.tensor([[2.0, 1.0, -0.5]]), torch.tensor([[0]]), [Sampling(0.5, top_k=2)]
+        torch.tensor(np.array([logits]), dtype=torch.float32),
+        torch.tensor([[0]]),
+        [Sampling(**settings)],
     )
     evidence = Evidence()
     record([evidence], Emitted([0], [0], [2], [0], [NO_DRAFT]), rows, None)
+    if margin is None:
+        margin = (0.5 - 2 / 3) / (2 / 3 / 3)
     assert evidence.log_target == [None]
-    assert evidence.support_margin == [pytest.approx(-1.5 / 0.5)]
+    assert evidence.support_margin == [pytest.approx(margin, rel=1e-5)]
 
 
 def test_greedy_rows_record_margin_and_runner_up_alone():

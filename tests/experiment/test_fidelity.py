@@ -60,10 +60,15 @@ def test_an_honest_run_passes_with_every_number():
         *("support", "pit", "surprisal", "draft_bias", "eprocess"),
     }
     for line in found.lines:
-        assert (line.n, line.verdict) == (2000 if line.test != "draft_bias" else 1600, PASSED)
+        assert line.n == (2000 if line.test != "draft_bias" else 1600)
         assert 0 <= line.p <= 1
         assert line.statistic is not None
-        assert 0 < line.detectable < 1
+        if line.test == "support":
+            # Nothing is truncated here, so that no token can lie outside.
+            assert (line.verdict, line.detectable) == (UNDECIDED, None)
+        else:
+            assert line.verdict == PASSED
+            assert 0 < line.detectable < 1
     plain, exact = found.sentences
     assert plain.startswith("T=0.7 plain: passed, n=2000 tokens, p=")
     assert exact.startswith("T=0.7 exact (rule exact: proven): passed, n=2000 tokens, p=")
@@ -262,16 +267,19 @@ def outputs(arm, item, ids, repeat, temperature=0.7):
 
 
 def sampled_outputs(arm, count, word=0, temperature=0.7):
-    """Repeats that take turns at two outputs, made of tokens ``word`` and ``word + 1``."""
+    """Repeats that take turns at two outputs, made of tokens ``word`` and ``word + 1``.
+
+    Even repeats of an arm are compared with odd ones of plain, and both take turns alike.
+    """
     return [
-        outputs(arm, item, [word + (repeat + k) % 2 for k in range(4)], repeat, temperature)
+        outputs(arm, item, [word + (repeat // 2 + k) % 2 for k in range(4)], repeat, temperature)
         for item in "ab"
         for repeat in range(count)
     ]
 
 
 def test_without_probabilities_whole_outputs_are_compared():
-    same = report(run(*sampled_outputs("plain", 10), *sampled_outputs("exact", 10)), None)
+    same = report(run(*sampled_outputs("plain", 20), *sampled_outputs("exact", 20)), None)
     assert same.outcome == PASSED
     names = {line.test for line in lines(same, "exact")}
     assert names == {"outputs:mmd", "outputs:first_token", "outputs:length", "outputs:eos_rate"}
@@ -285,7 +293,7 @@ def test_without_probabilities_whole_outputs_are_compared():
     assert "would have caught TV" in same.sentences[1]
     assert same.sentences[1].endswith("), plain against itself: passed")
     assert "whole outputs" not in same.sentences[0]
-    other = report(run(*sampled_outputs("plain", 10), *sampled_outputs("exact", 10, 50)), None)
+    other = report(run(*sampled_outputs("plain", 20), *sampled_outputs("exact", 20, 50)), None)
     assert other.outcome == FAILED
     assert lines(other, "exact", "outputs:mmd")[0].p <= ALPHA
     few = report(run(*sampled_outputs("plain", 1), *sampled_outputs("exact", 1, 50)), None)
@@ -305,11 +313,12 @@ def test_outputs_are_compared_beside_the_tokens_where_asked():
 
 
 def test_alpha_of_whole_outputs_is_shared_by_all_arms():
-    # One prompt of 4 + 4 outputs: the smallest p is 2 / 70, which one arm alone may reach.
+    # One prompt of 4 + 4 outputs, the arm's even repeats and plain's odd ones: the smallest p is
+    # 2 / 70, which one arm alone may reach.
     def traces(*arms):
         for arm in arms:
             word = 0 if arm == "plain" else 50
-            for repeat in range(4):
+            for repeat in range(8):
                 ids = [word + repeat, word + 10 + repeat]
                 yield outputs(arm, "a", ids, repeat)
 
@@ -325,8 +334,8 @@ def test_alpha_of_whole_outputs_is_shared_by_all_arms():
 
 def test_p_of_whole_outputs_is_adjusted_for_tests_and_arms():
     arms = ("exact", "second")
-    traces = [*sampled_outputs("plain", 6), *sampled_outputs("second", 6)]
-    traces += sampled_outputs("exact", 6, 50)
+    traces = [*sampled_outputs("plain", 12), *sampled_outputs("second", 12)]
+    traces += sampled_outputs("exact", 12, 50)
     found = report(run(*traces, arms=arms), None, alpha=0.1)
     # No relabelling is as extreme as outputs without a common token: 1 of 2000, 4 tests, 2 arms.
     assert lines(found, "exact", "outputs:mmd")[0].p == pytest.approx(4 * 2 / 2000)
@@ -334,15 +343,15 @@ def test_p_of_whole_outputs_is_adjusted_for_tests_and_arms():
     assert verdicts(found) == {"plain": UNDECIDED, "exact": FAILED, "second": PASSED}
 
 
-@pytest.mark.parametrize("replaced", [0, 6, 8, 10, 12])
+@pytest.mark.parametrize("replaced", [0, 12, 16, 20, 24])
 def test_an_arm_fails_exactly_where_its_smallest_p_is_at_most_alpha(replaced):
-    traces = [*sampled_outputs("plain", 6), *sampled_outputs("second", 6)]
-    traces += sampled_outputs("exact", 6, 50)[:replaced] + sampled_outputs("exact", 6)[replaced:]
+    traces = [*sampled_outputs("plain", 12), *sampled_outputs("second", 12)]
+    traces += sampled_outputs("exact", 12, 50)[:replaced] + sampled_outputs("exact", 12)[replaced:]
     found = report(run(*traces, arms=("exact", "second")), None, alpha=0.05)
     smallest = min(line.p for line in lines(found, "exact") if line.p is not None)
     failed = verdicts(found)["exact"] == FAILED
     assert failed == (smallest <= 0.05)
-    assert failed or replaced < 12
+    assert failed or replaced < 24
     assert not failed or replaced > 0
 
 
@@ -351,7 +360,7 @@ def test_empty_texts_without_ids_are_compared_by_their_letters():
         return decoded(2, "a", arm=arm, ids=[], repeat=repeat)
 
     traces = []
-    for repeat in range(10):
+    for repeat in range(20):
         for arm, text in (("plain", "yes"), ("exact", "no!")):
             one = told(arm, text, repeat)
             one.text, one.output_ids = text, []

@@ -76,9 +76,9 @@ def test_an_unknown_distance_to_the_support_is_the_worst():
     assert columns([record(**outside)]).support_margin.tolist() == [-0.01, -np.inf]
 
 
-def test_failed_and_greedy_records_give_no_tokens():
+def test_a_failed_record_counts_with_what_it_had_and_a_greedy_one_gives_no_tokens():
     greedy = record("g", entropy=[None, None])
-    assert len(columns([record("a"), record("b", finish=Finish.OOM), greedy])) == 2
+    assert len(columns([record("a"), record("b", finish=Finish.OOM), greedy])) == 4
     empty = columns([])
     assert (len(empty), empty.drafted.dtype, empty.uniform.dtype) == (0, bool, float)
     assert len(columns([record("a", 1)])) == 1
@@ -127,7 +127,8 @@ def test_a_cell_holds_each_request_once_and_whole():
 def test_the_uniform_number_is_the_record_s_own():
     first, second = record("a", 50), record("a", 50, repeat=1)
     alone, both = columns([first]), columns([second, first])
-    np.testing.assert_array_equal(alone.uniform, both.uniform[50:])
+    # Records are ordered by request, not by when they came.
+    np.testing.assert_array_equal(alone.uniform, both.uniform[:50])
     changed = [
         second,
         record("b", 50),

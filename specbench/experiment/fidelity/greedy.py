@@ -33,8 +33,8 @@ def against_plain(run: Judging, cell: Cell, start: Line, found: GreedySummary | 
     plain = [
         trace
         for other, held in run.records.items()
-        if other.temperature < GREEDY_BELOW and other.suite == cell.suite and other.arm == cell.arm
-        for trace in held.plain
+        if other.temperature < GREEDY_BELOW and other.suite == cell.suite and other.arm == PLAIN
+        for trace in held.traces
     ]
     rivals, total = run.rivals(cell), found.identical + len(found.differing)
     wrong = len(found.named(Kind.MISMATCH))

@@ -50,6 +50,14 @@ class Judging:
     ties: float
     replayed: bool
 
+    def truncated(self, temperature: float) -> bool:
+        """Whether top-k, top-p or min-p cut the target at a temperature."""
+        for settings in self.manifest.identity.sampling:
+            if settings["temperature"] == temperature:
+                cut = settings.get("top_k", 0) > 0 or settings.get("top_p", 1) < 1
+                return cut or settings.get("min_p", 0) > 0
+        return True
+
     def rivals(self, cell: Cell) -> int:
         """How many cells are compared with plain at temperature 0, or above it."""
         greedy = cell.temperature < GREEDY_BELOW

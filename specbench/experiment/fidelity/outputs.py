@@ -46,29 +46,38 @@ def _output_line(start: Line, found: TwoSample, index: int, rivals: int) -> Line
 
 
 def _outputs(run: Judging, cell: Cell) -> tuple[TwoSample, TwoSample]:
-    """The arm's outputs against plain's, and plain's against its own."""
+    """The arm's outputs against plain's, and plain's against its own.
+
+    All arms get the same random numbers for the same repeat, so that equal repeats are no two
+    samples: the arm is represented by its even repeats, plain by its odd ones.
+    """
     records, seed, alpha = run.records[cell], run.manifest.seed, run.alpha / run.rivals(cell)
-    arm, arm_ended = _samples(records.traces)
-    plain, plain_ended = _samples(records.plain)
+    arm, arm_ended = _samples(records.traces, (0,))
+    plain, plain_ended = _samples(records.plain, (1,))
     # The smallest p has to lie well below the share of alpha that each of four tests gets.
     permutations = max(PERMUTATIONS, ceil(20 / alpha))
     both = two_sample(
         arm, plain, seed=seed, arm_ended=arm_ended, reference_ended=plain_ended, alpha=alpha,
         permutations=permutations,
     )  # fmt: skip
+    every, every_ended = _samples(records.plain, (0, 1))
     return both, same_vs_same(
-        plain, seed=seed, ended=plain_ended, alpha=alpha, permutations=permutations
+        every, seed=seed, ended=every_ended, alpha=alpha, permutations=permutations
     )
 
 
 def _samples(
-    traces: tuple[Trace, ...],
+    traces: tuple[Trace, ...], parities: tuple[int, ...]
 ) -> tuple[dict[str, list[list[int]]], dict[str, list[bool]]]:
-    """Outputs by prompt, and whether each ended by itself; code points where ids are unknown."""
+    """Outputs by prompt, and whether each ended by itself; code points where ids are unknown.
+
+    Args:
+        parities: which repeats, by their remainder modulo 2.
+    """
     outputs: dict[str, list[list[int]]] = {}
     ended: dict[str, list[bool]] = {}
     for trace in traces:
-        if trace.ok:
+        if trace.ok and trace.key.repeat % 2 in parities:
             key = trace.key
             prompt = f"{key.suite}/{key.item}/{key.turn}/{trace.prompt_hash}"
             tokens = list(trace.output_ids) or [ord(letter) for letter in trace.text]

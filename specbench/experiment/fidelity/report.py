@@ -21,6 +21,7 @@ from specbench.experiment.fidelity.line import (
 from specbench.experiment.fidelity.notes import replay_notes
 from specbench.experiment.fidelity.outputs import judge_outputs
 from specbench.experiment.reference import Reference, replay_run
+from specbench.fidelity.conditional import TestResult
 from specbench.fidelity.support import REPLAY_TOLERANCE
 from specbench.fidelity.verdict import ALPHA, CellVerdict, Status
 from specbench.results.cells import ALL_SUITES, Cell, cell_records
@@ -71,7 +72,7 @@ def report(
     """
     manifest = recorded.manifest
     notes = ["evidence: the rows that the run itself decided by"]
-    ties, border = tolerance(manifest), 0.0
+    ties, border, finished = tolerance(manifest), 0.0, recorded.finished
     if reference is not None:
         replayed = replay_run(recorded, reference, on_progress)
         recorded = replace(recorded, traces=dict(replayed.traces))
@@ -81,12 +82,19 @@ def report(
     records = {
         cell: found
         for cell, found in cell_records(recorded).items()
-        if not cell.category and (cell.suite == ALL_SUITES or len(manifest.suites) == 1)
+        if found.traces
+        and not cell.category
+        and (cell.suite == ALL_SUITES or len(manifest.suites) == 1)
     }
-    if not any(found.traces for found in records.values()):
+    if not records:
         raise PrerequisiteError("no request of this run can be judged", "; ".join(notes))
     measured = measure_fidelity(
-        manifest, records, alpha, support_tolerance=border, tie_tolerance=ties
+        manifest,
+        records,
+        alpha,
+        support_tolerance=border,
+        tie_tolerance=ties,
+        complete=finished,
     )
     run = Judging(manifest, records, alpha, outputs, ties, reference is not None)
     judged = [_judge(run, cell, found) for cell, found in measured.items()]
@@ -95,24 +103,28 @@ def report(
 
 
 def _outcome(lines: Sequence[Line]) -> str:
+    """FAILED where any cell failed, passed where all passed; plain counts only if it is alone."""
     claims = [line for line in lines if line.lossless not in (LOSSY, MEANINGLESS)]
     if any(line.verdict == FAILED for line in claims):
         return FAILED
-    speculating = [line for line in claims if line.arm != PLAIN]
-    passed = any(line.verdict == PASSED for line in speculating or claims)
-    return PASSED if passed else UNDECIDED
+    speculating = [line for line in claims if line.arm != PLAIN] or claims
+    cells: dict[tuple[float, int, str], bool] = {}
+    for line in speculating:
+        cell = (line.temperature, line.concurrency, line.arm)
+        cells[cell] = cells.get(cell, False) or line.verdict == PASSED
+    return PASSED if cells and all(cells.values()) else UNDECIDED
 
 
 def _judge(run: Judging, cell: Cell, found: CellFidelity) -> tuple[list[Line], str]:
     """Tests and sentence of one cell."""
     arm = run.manifest.arm(cell.arm)
     start = Line(
-        cell.temperature, cell.concurrency, cell.arm, arm.rule, arm.lossless,
+        cell.temperature, cell.concurrency, cell.arm, arm.rule_label, arm.lossless,
         "", 0, None, None, None, UNDECIDED,
     )  # fmt: skip
     place = f"T={cell.temperature:g} {cell.arm}"
     place += f" c={cell.concurrency}" if len(run.manifest.identity.concurrency) > 1 else ""
-    place += f" (rule {arm.rule}: {arm.lossless})" if cell.arm != PLAIN else ""
+    place += f" (rule {arm.rule_label}: {arm.lossless})" if cell.arm != PLAIN else ""
     if cell.temperature < GREEDY_BELOW:
         lines = [against_plain(run, cell, start, found.greedy)]
         replayed = against_reference(run, cell, start) if run.replayed else None
@@ -121,13 +133,7 @@ def _judge(run: Judging, cell: Cell, found: CellFidelity) -> tuple[list[Line], s
         return lines, f"{place}: {'; '.join(told)}"
     verdict = found.verdict
     spoken = word(arm.lossless, _WORDS[verdict.status])
-    lines = [
-        replace(
-            start, test=t.name, n=t.n, statistic=t.statistic, p=t.p, detectable=t.detectable,
-            verdict=able(spoken, t.detectable), note=t.note,
-        )
-        for t in verdict.tests
-    ]  # fmt: skip
+    lines = [_token_line(run, start, spoken, test) for test in verdict.tests]
     sentence = f"{place}: {_told(spoken, verdict)}"
     if (run.outputs or verdict.status is Status.NOT_TESTED) and cell.arm != PLAIN:
         further, told_outputs = judge_outputs(run, cell, start)
@@ -142,6 +148,17 @@ _WORDS = {
     Status.TOO_FEW: UNDECIDED,
     Status.NOT_TESTED: UNDECIDED,
 }
+
+
+def _token_line(run: Judging, start: Line, spoken: str, test: TestResult) -> Line:
+    """One token-level test; where nothing is truncated the support test could not have failed."""
+    able_to = test.detectable
+    if test.name == "support" and not run.truncated(start.temperature):
+        able_to = None
+    return replace(
+        start, test=test.name, n=test.n, statistic=test.statistic, p=test.p, detectable=able_to,
+        verdict=able(spoken, able_to), note=test.note,
+    )  # fmt: skip
 
 
 def _told(spoken: str, verdict: CellVerdict) -> str:
