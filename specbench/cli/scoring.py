@@ -15,7 +15,7 @@ def score_option(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(["code"]),
         multiple=True,
         help="code: run model-written Python against the tests of its prompt, in a sandbox "
-        "without network or files; off by default.",
+        "without internet or your files; off by default.",
     )(command)
 
 
@@ -25,7 +25,7 @@ def require_sandbox() -> None:
 
     open_sandbox()
     click.echo(
-        "--score code: model-written code will be run, in a sandbox with limits on time, memory, "
-        "processes and files, without network",
+        "--score code: model-written code will be run, in a sandbox without internet or your "
+        "files, with limits on time, memory per process, processes and files",
         err=True,
     )

@@ -1,13 +1,14 @@
 """Runs one program that a model wrote, behind walls, and says how it ended.
 
 The walls (Linux 5.12 or newer): its own network without any connection, its own processes, an
-empty root in which only the interpreter stands, read-only, one folder in memory as working folder
-and home, no privileges, an empty environment, and limits on time, memory, processes, files and
-output. Where one of them cannot be built nothing is run.
+empty root in which only the interpreter and the system's libraries stand, read-only, one folder in
+memory as working folder and home, no privileges, an empty environment, and limits on time, memory,
+processes, files and output. Where one of them cannot be built nothing is run.
 
 They are made against what models write by accident and against ordinary malice. They are no
 protection from a flaw of the kernel, and a program that means to can report itself as passed.
-``memory_bytes`` holds per process.
+``memory_bytes`` holds per process. A network namespace does not cover sockets between a virtual
+machine and its host (AF_VSOCK): where such a host answers, that door is open.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def decoded(positions, tokens):
     record(into, emitted, rows, laws)
     traces = [
         Trace(
-            RequestKey("suite", f"p{i}", 0, positions.sampling.temperature, 0),
+            RequestKey("suite", f"p{i:05}", 0, positions.sampling.temperature, 0),
             *("arm", 1, "", Granularity.STEP, i, 1, "", 0),
             output_ids=[int(token)],
             evidence=evidence,
