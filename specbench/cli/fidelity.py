@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from specbench.cli.out import out_option
 from specbench.cli.rows import format_options, write
 from specbench.errors import UsageError
 from specbench.fidelity.verdict import ALPHA
@@ -51,13 +52,7 @@ CONSOLE = ("temperature", "arm", "test", "n", "statistic", "p", "detectable", "v
     show_default=True,
     help="Self-test: random seed.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder of runs, for ids and 'last'.",
-)
+@out_option
 @format_options
 def fidelity(
     run: str | None,

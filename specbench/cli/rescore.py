@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from specbench.cli.out import out_option
 from specbench.cli.rows import format_options
 from specbench.cli.scoring import require_sandbox, score_option
 from specbench.cli.summary import write_summary
@@ -15,13 +16,7 @@ from specbench.results.read import find_run
 
 @click.command()
 @click.argument("run")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder of runs, for ids and 'last'.",
-)
+@out_option
 @score_option
 @format_options
 def rescore(run: str, out: Path, score: tuple[str, ...], form: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from specbench.cli.out import out_option
 from specbench.cli.rows import format_options
 from specbench.cli.summary import write_summary
 from specbench.results.read import find_run
@@ -14,13 +15,7 @@ from specbench.results.summary import read_summary
 
 @click.command()
 @click.argument("run")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder of runs, for ids and 'last'.",
-)
+@out_option
 @format_options
 def show(run: str, out: Path, form: str) -> None:
     """Show the table of RUN: a folder, a run id, or 'last'.

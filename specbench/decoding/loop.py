@@ -95,6 +95,6 @@ class DecodeLoop:
         with clock.span("evidence"):
             if self._with_evidence:
                 record_step(rows, draft, target_rows, emitted, self._rule)
-            for row, state in zip(rows, kept, strict=True):
-                row.rule_state = state
+        for row, state in zip(rows, kept, strict=True):  # evidence was of the states before
+            row.rule_state = state
         clock.end(len(rows), len(rows) + sum(draft.tree.counts))

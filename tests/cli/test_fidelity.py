@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 
 import pytest
 
@@ -15,7 +14,7 @@ from specbench.fidelity.eprocess import EProcess
 from specbench.quality import sandbox, score
 from specbench.quality.sandbox_outcome import Outcome, Ran
 from tests.cli.scripted_runs import NGRAM, Bench
-from tests.fidelity.evident import evidence
+from tests.fidelity.evident import coin_evidence
 
 ACCEPT = "accepted = {ngram = [3, 0, 2], second = [3]}\nstep_ms = {ngram = 15, second = 25}"
 TWO = NGRAM + NGRAM.replace("arm.ngram", "arm.second")
@@ -298,19 +297,8 @@ def test_a_machine_without_walls_measures_nothing_it_cannot_score(bench, coding,
 
 def coins(trace):
     """Evidence of a target with two equal tokens; one arm always emits the first of them."""
-    count = len(trace.output_ids)
-    hits = [trace.arm == "ngram" or index % 2 == 0 for index in range(count)]
-    trace.evidence = evidence(
-        count,
-        log_target=[math.log(0.5)] * count,
-        entropy=[math.log(2)] * count,
-        entropy_variance=[0.0] * count,
-        sum_squares=[0.5] * count,
-        pit_low=[0.0 if hit else 0.5 for hit in hits],
-        pit_width=[0.5] * count,
-        target_top=[0.5] * count,
-        target_top_hit=[int(hit) for hit in hits],
-    )
+    hits = [trace.arm == "ngram" or i % 2 == 0 for i in range(len(trace.output_ids))]
+    trace.evidence = coin_evidence(hits)
     return trace
 
 

@@ -28,16 +28,10 @@ def decoded(count: int, item: str = "a", **changes: object) -> Trace:
     return trace(item, **made)  # type: ignore[arg-type]
 
 
-def coin(hits: Sequence[bool], item: str = "a", **changes: object) -> Trace:
-    """A record from a target of two equal tokens; ``hits`` are its first choice, token 1.
-
-    Only two bets of the e-process are defined: on the first choice (factor 1 + stake at a hit,
-    1 - stake elsewhere) and on half the temperature, which is the same law here.
-    """
+def coin_evidence(hits: Sequence[bool]) -> Evidence:
+    """Evidence of a target of two equal tokens; ``hits`` are its first choice."""
     count = len(hits)
-    found = decoded(count, item, **changes)
-    found.output_ids = [1 if hit else 2 for hit in hits]
-    found.evidence = evidence(
+    return evidence(
         count,
         log_target=[math.log(0.5)] * count,
         entropy=[math.log(2)] * count,
@@ -48,6 +42,18 @@ def coin(hits: Sequence[bool], item: str = "a", **changes: object) -> Trace:
         target_top=[0.5] * count,
         target_top_hit=[int(hit) for hit in hits],
     )
+
+
+def coin(hits: Sequence[bool], item: str = "a", **changes: object) -> Trace:
+    """A record from a target of two equal tokens; ``hits`` are its first choice, token 1.
+
+    Only two bets of the e-process are defined: on the first choice (factor 1 + stake at a hit,
+    1 - stake elsewhere) and on half the temperature, which is the same law here.
+    """
+    count = len(hits)
+    found = decoded(count, item, **changes)
+    found.output_ids = [1 if hit else 2 for hit in hits]
+    found.evidence = coin_evidence(hits)
     return found
 
 

@@ -1,0 +1,20 @@
+"""The ``--out`` option of commands that read runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def out_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--out``, the folder in which ids and ``last`` are looked up, as ``out``."""
+    return click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        default=Path("results"),
+        show_default=True,
+        help="Folder of runs, for ids and 'last'.",
+    )(command)
