@@ -13,6 +13,7 @@ import difflib
 import io
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -140,14 +141,23 @@ def _range(parameter: Parameter) -> str:
 
 
 def committed_run(title: str) -> tuple[Summary, str]:
-    """The newest complete run of a title in results/, and its path from the repository."""
+    """The newest complete run of a title in results/, and its path from the repository.
+
+    Runs that git does not know are left out: whoever ran the quickstart has one of their own there.
+    An unpacked archive has no git, and nothing but what was committed.
+    """
+    tracked = ["git", "-C", str(ROOT), "ls-files", "--", "results/*/summary.json"]
+    listed = subprocess.run(tracked, check=False, capture_output=True, text=True).stdout.split()
+    names = [ROOT / name for name in listed] or (ROOT / "results").glob("*/summary.json")
     found = []
-    for path in sorted((ROOT / "results").glob("*/summary.json")):
+    for path in sorted(names):
         summary = read_summary(RunFolder(path.parent))
         if summary.title == title and summary.complete:
             found.append((summary, path.parent.relative_to(ROOT).as_posix()))
     if not found:
-        raise click.ClickException(f"results/ holds no complete run with the title {title!r}")
+        raise click.ClickException(
+            f"results/ holds no complete run with the title {title!r} that git knows; git add it"
+        )
     return found[-1]
 
 
