@@ -22,6 +22,7 @@ class ArmSpec:
         engine: catalogue name of the engine.
         drafter_options, rule_options: values for the named drafter and rule; each drafter and
             rule says which keys it takes.
+        server: where the arm's server is, or how it is started; empty for engines that are none.
     """
 
     name: str
@@ -31,6 +32,7 @@ class ArmSpec:
     engine: str = "native"
     drafter_options: Mapping[str, object] = field(default_factory=dict)
     rule_options: Mapping[str, object] = field(default_factory=dict)
+    server: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def plain(self) -> bool:

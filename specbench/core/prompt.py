@@ -22,3 +22,5 @@ class RenderedPrompt:
     digest: str
     template: str = ""
     policy: str = ""
+    tokenised: bool = True
+    """False where no tokenizer is at hand: ``token_ids`` is then empty, whatever the text."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 GREEDY_BELOW = 1e-5
 """Temperatures below this are greedy; the one predicate every component uses."""
@@ -105,3 +106,7 @@ class Request:
     limits: Limits
     stops: Stops
     seed: int = 0
+    messages: tuple[Mapping[str, object], ...] = ()
+    """The conversation behind ``token_ids``, for routes that take no ids."""
+    passed_on: Mapping[str, object] = field(default_factory=dict)
+    """Fields of the suite that a server gets unchanged: tools, response_format, ..."""

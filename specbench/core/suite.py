@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ class Prompt:
         reference: a right answer, None where there is none.
         scoring: how an answer is scored, None where it is not.
         tags: free labels.
+        passed_on: request fields that a server gets unchanged: ``tools``, ``response_format``,
+            ``chat_template_kwargs``.
     """
 
     id: str
@@ -52,6 +54,7 @@ class Prompt:
     reference: str | None = None
     scoring: Scoring | None = None
     tags: tuple[str, ...] = ()
+    passed_on: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Times are integer nanoseconds of one monotonic clock. Columns of one record have
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -181,6 +182,55 @@ class Evidence:
         return len(self.position)
 
 
+class Counted(StrEnum):
+    """How the tokens of an output were counted, best first (case D5)."""
+
+    IDS = "ids"
+    CHUNK_USAGE = "chunk_usage"
+    USAGE = "usage"
+    ESTIMATED = "estimated"
+
+
+@dataclass(slots=True)
+class Tally:
+    """Totals of speculation from an engine that shows no steps; None = it does not say.
+
+    Attributes:
+        source: where the numbers come from, e.g. "sglang meta_info".
+        steps: decode steps, with or without a draft; the token of the prefill has none.
+        drafted_steps: steps that verified a draft.
+        verified: draft tokens sent to the target.
+        accepted: draft tokens that were accepted; engines may count some behind a stop.
+        committed: tokens that the steps gave to the request.
+        accepted_at: how many steps accepted at least 1, 2, ... draft tokens; empty if unknown.
+        note: what is weak about these numbers, for the reader.
+    """
+
+    source: str
+    steps: int | None = None
+    drafted_steps: int | None = None
+    verified: int | None = None
+    accepted: int | None = None
+    committed: int | None = None
+    accepted_at: list[int] = field(default_factory=list)
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What the counters of an engine showed over one stretch of measured requests.
+
+    Attributes:
+        sent: requests that were sent within it.
+        tally: what was counted; None where it cannot be used.
+        reason: why there is no tally; empty where there is one.
+    """
+
+    sent: int
+    tally: Tally | None
+    reason: str = ""
+
+
 @dataclass(slots=True)
 class Trace:
     """Everything observed about one request under one arm.
@@ -211,6 +261,23 @@ class Trace:
     """Position of this arm in its interleaving unit, 0 = ran first."""
     resumed: int = 0
     """How many times the run had been resumed when this was recorded."""
+    start: int = 0
+    """Which start of the arm's server decoded this, counted from 0; 0 where there is no server."""
+    tally: Tally | None = None
+    """Totals of this request's speculation where no steps can be seen."""
+    counted: Counted = Counted.IDS
+    hidden_end: int = 0
+    """1 where the engine counted an end token whose id it did not show."""
+    first_visible_ns: int | None = None
+    """Arrival of the first visible token where reasoning came before it or could have."""
+    cached_tokens: int | None = None
+    """Prompt tokens that came from a prefix cache; None where the engine does not say."""
+    attempts: int = 1
+    """How often the request was sent until it was answered."""
+    sent_ns: int | None = None
+    """When it was really sent, where ``start_ns`` is the moment it was due (open loop)."""
+    effective: Mapping[str, object] = field(default_factory=dict)
+    """Sampling settings that the engine said it used, where they differ from those requested."""
 
     @property
     def ok(self) -> bool:

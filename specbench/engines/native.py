@@ -12,7 +12,7 @@ from specbench import catalog
 from specbench.core.arm import ArmMemory, ArmSpec
 from specbench.core.prompt import RenderedPrompt
 from specbench.core.request import Request, Stops
-from specbench.core.trace import Finish, Granularity, Tick, Trace
+from specbench.core.trace import Finish, Granularity, Tick, Trace, Window
 from specbench.decoding.loop import DecodeLoop
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.stops import StopChecker, token_cap
@@ -217,6 +217,17 @@ class NativeEngine:
 
     def _models(self) -> list[PackedModel]:
         return [self._model, *(m for c in self._contexts.values() for m in c.models)]
+
+    def begin(self, arms: Sequence[str], start: int) -> Mapping[str, Mapping[str, object]]:
+        """Nothing to start: all arms live in this process."""
+        return {}
+
+    def end(self) -> None:
+        """Nothing to stop before ``close``."""
+
+    def drain_windows(self) -> Sequence[Window]:
+        """No counters: every step is recorded."""
+        return ()
 
     def drain_ticks(self) -> list[Tick]:
         """Ticks since the last call."""

@@ -8,7 +8,7 @@ from typing import Protocol
 from specbench.core.arm import ArmMemory, ArmSpec
 from specbench.core.prompt import RenderedPrompt
 from specbench.core.request import Request, Stops
-from specbench.core.trace import Tick, Trace
+from specbench.core.trace import Tick, Trace, Window
 
 __all__ = ["Engine", "EngineFactory", "RenderedPrompt"]
 
@@ -47,6 +47,28 @@ class Engine(Protocol):
 
     def run(self, arm: str, requests: Sequence[Request], concurrency: int) -> Iterator[Trace]:
         """Decode all requests, at most ``concurrency`` at a time."""
+        ...
+
+    def begin(self, arms: Sequence[str], start: int) -> Mapping[str, Mapping[str, object]]:
+        """Make these arms ready to decode; an engine that starts servers starts them anew.
+
+        Args:
+            arms: the arms that will be asked to run until ``end``.
+            start: how often this was called before for these arms.
+
+        Returns:
+            per started arm what is worth keeping: command line, version, seconds until it was
+            ready; empty where nothing was started. An arm whose server cannot be started is
+            no error here: its requests fail with the reason.
+        """
+        ...
+
+    def end(self) -> None:
+        """The arms of the last ``begin`` are done: their servers may go."""
+        ...
+
+    def drain_windows(self) -> Sequence[Window]:
+        """What counters showed, one entry per call of ``run`` since the last call of this."""
         ...
 
     def drain_ticks(self) -> Sequence[Tick]:

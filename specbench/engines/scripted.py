@@ -33,6 +33,7 @@ from specbench.core.trace import (
     Tick,
     TickKind,
     Trace,
+    Window,
 )
 
 NS_PER_MS = 1_000_000
@@ -97,6 +98,17 @@ class ScriptedEngine:
         for trace, request in self._play(arm, requests, concurrency):
             self.calls.append((arm, request))
             yield trace
+
+    def begin(self, arms: Sequence[str], start: int) -> Mapping[str, Mapping[str, object]]:
+        """Nothing to start: all arms live in this process."""
+        return {}
+
+    def end(self) -> None:
+        """Nothing to stop before ``close``."""
+
+    def drain_windows(self) -> Sequence[Window]:
+        """No counters: every step is recorded."""
+        return ()
 
     def drain_ticks(self) -> Sequence[Tick]:
         """Ticks since the last call."""

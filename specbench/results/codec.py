@@ -5,28 +5,31 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from specbench.core.request import RequestKey
 from specbench.core.trace import (
     Arrivals,
+    Counted,
     Evidence,
     Finish,
     Granularity,
     Lane,
     Span,
     Steps,
+    Tally,
     Tick,
     TickKind,
     Trace,
+    Window,
 )
 
 Columns = TypeVar("Columns", Steps, Arrivals, Evidence)
 
 _KEY = tuple(f.name for f in fields(RequestKey))
 _COLUMNAR = {"steps": Steps, "arrivals": Arrivals, "evidence": Evidence}
-_PLAIN = tuple(f.name for f in fields(Trace) if f.name not in ("key", *_COLUMNAR))
+_PLAIN = tuple(f.name for f in fields(Trace) if f.name not in ("key", "tally", *_COLUMNAR))
 _TICK = tuple(f.name for f in fields(Tick) if f.name != "spans")
 _INFINITE = {math.inf: "inf", -math.inf: "-inf"}
 _FINITE = {text: value for value, text in _INFINITE.items()}
@@ -59,6 +62,7 @@ def encode_trace(trace: Trace, tick_offset: int = 0) -> dict[str, object]:
     record: dict[str, object] = {"record": "trace"}
     record["key"] = {name: getattr(trace.key, name) for name in _KEY}
     record.update({name: getattr(trace, name) for name in _PLAIN})
+    record["tally"] = None if trace.tally is None else asdict(trace.tally)
     undefined: list[str] = []
     for table in _COLUMNAR:
         columns = getattr(trace, table)
@@ -86,14 +90,18 @@ def _encode(column: Sequence[Any], name: str, undefined: list[str]) -> list[Any]
 
 def decode_trace(record: Mapping[str, Any]) -> Trace:
     """The trace behind a record; raises KeyError, TypeError or ValueError if it is not one."""
-    plain = {name: record[name] for name in _PLAIN}
+    # Files from before a field existed do not have it: its default is what it was.
+    plain = {name: record[name] for name in _PLAIN if name in record}
     plain["granularity"] = Granularity(plain["granularity"])
     plain["finish"] = Finish(plain["finish"])
+    plain["counted"] = Counted(plain.get("counted", Counted.IDS))
+    tally = record.get("tally")
     return Trace(
         key=RequestKey(**{name: record["key"][name] for name in _KEY}),
         steps=_decode(Steps, record["steps"]),
         arrivals=_decode(Arrivals, record["arrivals"]),
         evidence=_decode(Evidence, record["evidence"]),
+        tally=None if tally is None else Tally(**tally),
         **plain,
     )
 
@@ -154,3 +162,21 @@ def decode_ticks(record: Mapping[str, Any]) -> list[Tick]:
         values["kind"] = TickKind(values["kind"])
         ticks.append(Tick(**values, spans=tuple(spans.get(place, ()))))
     return ticks
+
+
+def encode_windows(arm: str, unit: str, windows: Sequence[Window]) -> dict[str, object]:
+    """What counters showed while one arm ran in one unit."""
+    return {
+        "record": "windows",
+        "arm": arm,
+        "unit": unit,
+        "windows": [asdict(window) for window in windows],
+    }
+
+
+def decode_windows(record: Mapping[str, Any]) -> list[Window]:
+    """The windows behind a record; raises KeyError or TypeError if it holds none."""
+    return [
+        Window(**{**row, "tally": None if row["tally"] is None else Tally(**row["tally"])})
+        for row in record["windows"]
+    ]

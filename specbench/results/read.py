@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
 from specbench.core.manifest import Manifest, RecordId, settled
-from specbench.core.trace import Tick, Trace
+from specbench.core.trace import Tick, Trace, Window
 from specbench.errors import PrerequisiteError
-from specbench.results.codec import decode_ticks, decode_trace, parse_line
+from specbench.results.codec import decode_ticks, decode_trace, decode_windows, parse_line
 from specbench.results.schema import ResultError, read_manifest, upgrade
 from specbench.results.sessions import TimeLine
 from specbench.results.store import RunFolder
@@ -25,6 +25,8 @@ class Recorded:
         traces: the latest record of each id, in order of first appearance.
         hashes: SHA-256 of the line of each trace.
         ticks: by arm and unit.
+        windows: what counters showed, by arm and unit.
+        starts: of each arm, what is known of every start of its server, in order.
         memory: what each arm held, the largest peak of all sessions.
         resumes: how often the run was continued.
         complete_bytes: length of the file up to its last whole line.
@@ -35,6 +37,8 @@ class Recorded:
     traces: dict[RecordId, Trace] = field(default_factory=dict)
     hashes: dict[RecordId, str] = field(default_factory=dict)
     ticks: dict[tuple[str, str], list[Tick]] = field(default_factory=dict)
+    windows: dict[tuple[str, str], list[Window]] = field(default_factory=dict)
+    starts: dict[str, list[Mapping[str, object]]] = field(default_factory=dict)
     memory: dict[str, dict[str, int | None]] = field(default_factory=dict)
     resumes: int = 0
     complete_bytes: int = 0
@@ -154,6 +158,14 @@ def _take(recorded: Recorded, line: TimeLine, record: dict[str, object], raw: by
     elif kind == "ticks":
         place = (str(record["arm"]), str(record["unit"]))
         recorded.ticks.setdefault(place, []).extend(line.ticks(decode_ticks(record)))
+    elif kind == "windows":
+        place = (str(record["arm"]), str(record["unit"]))
+        recorded.windows.setdefault(place, []).extend(decode_windows(record))
+    elif kind == "start":
+        facts = record["facts"]
+        if not isinstance(facts, dict):
+            raise ValueError("facts is not an object")
+        recorded.starts.setdefault(str(record["arm"]), []).append(facts)
     elif kind == "memory":
         _take_memory(recorded, str(record["arm"]), record["held"])
     elif kind == "trace":

@@ -35,6 +35,10 @@ class TimeLine:
             if self._shift:
                 trace.start_ns += self._shift
                 trace.arrivals.t_ns = [time + self._shift for time in times]
+                if trace.first_visible_ns is not None:
+                    trace.first_visible_ns += self._shift
+                if trace.sent_ns is not None:
+                    trace.sent_ns += self._shift
         return trace
 
     def ticks(self, ticks: Sequence[Tick]) -> list[Tick]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import BinaryIO
 
 from specbench.core.arm import ArmMemory
 from specbench.core.manifest import SCHEMA_VERSION
-from specbench.core.trace import Tick, Trace
+from specbench.core.trace import Tick, Trace, Window
 from specbench.errors import SpecbenchError, UsageError
-from specbench.results.codec import encode_ticks, encode_trace, line
+from specbench.results.codec import encode_ticks, encode_trace, encode_windows, line
 from specbench.results.store import RunFolder
 
 
@@ -36,6 +36,15 @@ class TraceWriter:
         """Append the ticks of one arm in one unit; engines without ticks leave no record."""
         if ticks:
             self._append(encode_ticks(arm, unit, ticks, self._tick_offset))
+
+    def windows(self, arm: str, unit: str, windows: Sequence[Window]) -> None:
+        """Append what counters showed of one arm in one unit; no record where there are none."""
+        if windows:
+            self._append(encode_windows(arm, unit, windows))
+
+    def start(self, arm: str, start: int, facts: Mapping[str, object]) -> None:
+        """Append what is known of one start of an arm's server."""
+        self._append({"record": "start", "arm": arm, "start": start, "facts": dict(facts)})
 
     def memory(self, arm: str, held: ArmMemory) -> None:
         """Append what an arm held at the end of a session, its peak among it."""

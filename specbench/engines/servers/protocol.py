@@ -1,0 +1,67 @@
+"""What differs between servers that are started here: command line, health, what they can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from specbench.core.arm import ArmSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPlan:
+    """One server to be started.
+
+    Attributes:
+        arm: what it decodes with; ``arm.server`` may hold ``python``, ``env``, ``command`` and
+            ``args_extra``.
+        target, revision, dtype, context: the model as the experiment names it; ``target`` is a
+            folder or file where it was found on disk.
+        host, port: where it listens.
+        concurrency: most requests at a time.
+        seed: of the server's own random numbers.
+        prefix_cache: whether it may reuse prefixes.
+    """
+
+    arm: ArmSpec
+    target: str
+    port: int
+    revision: str | None = None
+    dtype: str = ""
+    context: int | None = None
+    host: str = "127.0.0.1"
+    concurrency: int = 1
+    seed: int = 1
+    prefix_cache: bool = False
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+class Launcher(Protocol):
+    """How one kind of server is started; each file of this folder holds one as ``LAUNCHER``."""
+
+    name: str
+    together: bool
+    """Whether servers of several arms live side by side unless the experiment says otherwise."""
+    drafters: Sequence[str]
+    """Drafters it can be asked for, ``none`` among them."""
+    rules: Sequence[str]
+    """Acceptance rules it can be asked for; the first is what it does unasked."""
+    health: str
+    """Path that answers 200 once the server is ready."""
+
+    def check(self, arm: ArmSpec) -> None:
+        """UsageError where the arm has no equivalent on this server, with what has."""
+        ...
+
+    def command(self, plan: ServerPlan) -> list[str]:
+        """The full command line."""
+        ...
+
+    def environment(self, plan: ServerPlan) -> dict[str, str]:
+        """Variables to set beside those inherited."""
+        ...
+
+    def version(self, python: str) -> str:
+        """Version of the installed package under that interpreter; PrerequisiteError if none."""
+        ...
