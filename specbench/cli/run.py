@@ -42,6 +42,15 @@ def seconds(text: str | None) -> float | None:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override any key.")
 @click.option("--engine", help="Engine that decodes.")
 @click.option("--target", help="Target model.")
+@click.option("--url", help="Attach to the server at this address instead of starting one.")
+@click.option("--plain-url", help="The same server without speculation, for the speed-up.")
+@click.option(
+    "--metrics-url",
+    "metrics_urls",
+    multiple=True,
+    help="Counters of that server; repeat for replicas.  [default: URL/metrics]",
+)
+@click.option("--tokenizer", help="Model whose tokenizer and chat template render prompts.")
 @click.option("--drafter", help="Drafter of the one arm beside plain.")
 @click.option("--draft", help="Draft model of that arm.")
 @click.option("-k", "k", type=int, help="Longest draft in tokens, of every arm.")
@@ -53,6 +62,8 @@ def seconds(text: str | None) -> float | None:
 @click.option("--max-new-tokens", type=int, help="Length limit of an answer.")
 @click.option("--concurrency", type=int, multiple=True, help="Requests at a time; may be repeated.")
 @click.option("--seed", type=int, help="Seed of prompts, orders and sampling.")
+@click.option("--arrival", help="closed, poisson or burst.")
+@click.option("--rate", type=float, help="Requests per second of --arrival poisson.")
 @click.option("--repeats", type=int, help="Repeats of every prompt.")
 @click.option(
     "--allow-lossy",

@@ -1,4 +1,4 @@
-"""`specbench show`: the table of a run, from its folder alone."""
+"""`specbench show`: the table of one run or several, from their folders alone."""
 
 from __future__ import annotations
 
@@ -8,25 +8,38 @@ import click
 
 from specbench.cli.out import out_option
 from specbench.cli.rows import format_options
-from specbench.cli.summary import write_summary
-from specbench.results.read import find_run
-from specbench.results.summary import read_summary
+from specbench.cli.summary import write_joint, write_summary
+from specbench.results.comparable import require_comparable
+from specbench.results.read import find_run, load_manifest
+from specbench.results.store import RunFolder
+from specbench.results.summary import Summary, read_summary
 
 
 @click.command()
-@click.argument("run")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @out_option
 @format_options
-def show(run: str, out: Path, form: str) -> None:
+def show(runs: tuple[str, ...], out: Path, form: str) -> None:
     """Show the table of RUN: a folder, a run id, or 'last'.
+
+    Several runs of one experiment, on other engines, are shown in one table. They must agree in
+    all that decides what was measured; what differs is listed otherwise.
 
     A run that was interrupted before its summary was written is summarised from its traces.
     """
-    folder = find_run(run, out)
-    if folder.summary_json.exists():
-        summary = read_summary(folder)
-    else:
-        from specbench.experiment.analyse import analyse
+    folders = [find_run(run, out) for run in runs]
+    summaries = [_summary(folder) for folder in folders]
+    if len(folders) == 1:
+        write_summary(summaries[0], folders[0], form)
+        return
+    manifests = [load_manifest(folder) for folder in folders]
+    require_comparable(manifests)
+    write_joint(manifests, summaries, form)
 
-        summary = analyse(folder, write=False)
-    write_summary(summary, folder, form)
+
+def _summary(folder: RunFolder) -> Summary:
+    if folder.summary_json.exists():
+        return read_summary(folder)
+    from specbench.experiment.analyse import analyse
+
+    return analyse(folder, write=False)

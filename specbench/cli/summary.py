@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import click
 from rich.console import Console
 
+from specbench.core.manifest import Manifest
 from specbench.report.cells import grid
 from specbench.report.console import WIDTH, ConsoleSummary
+from specbench.report.joint import JointTable, joint_grid, joint_markdown
 from specbench.report.markdown import markdown
 from specbench.results.items import csv_text
 from specbench.results.store import RunFolder
@@ -23,10 +28,33 @@ def write_summary(summary: Summary, folder: RunFolder, form: str) -> None:
         table = grid(summary)
         click.echo(csv_text(table.header, table.rows), nl=False)
     else:
-        console = Console()
-        # Off a terminal rich assumes 80 columns, in which no summary fits.
-        width = min(console.width, WIDTH) if console.is_terminal else WIDTH
-        Console(width=width, highlight=False).print(ConsoleSummary(summary, str(folder.path)))
+        _console().print(ConsoleSummary(summary, str(folder.path)))
+
+
+def _console() -> Console:
+    console = Console()
+    # Off a terminal rich assumes 80 columns, in which no summary fits.
+    width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    return Console(width=width, highlight=False)
+
+
+def write_joint(manifests: Sequence[Manifest], summaries: Sequence[Summary], form: str) -> None:
+    """The table of several runs on stdout; as JSON the summaries themselves, with engines."""
+    if form == "json":
+        engines = [manifest.engine.get("name") for manifest in manifests]
+        document = [
+            {"engine": engine, **json.loads(summary_text(summary))}
+            for engine, summary in zip(engines, summaries, strict=True)
+        ]
+        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        return
+    joint = joint_grid(manifests, summaries)
+    if form == "md":
+        click.echo(joint_markdown(joint), nl=False)
+    elif form == "csv":
+        click.echo(csv_text(joint.header, joint.rows), nl=False)
+    else:
+        _console().print(JointTable(joint))
 
 
 def exit_code(summary: Summary) -> int:

@@ -39,6 +39,11 @@ class ArmSpec:
         """Whether this arm decodes without drafting."""
         return self.drafter == "none"
 
+    @property
+    def started(self) -> bool:
+        """Whether its server, if its engine is one, is started here and not attached to."""
+        return "url" not in self.server
+
 
 @dataclass(frozen=True, slots=True)
 class ArmMemory:

@@ -113,7 +113,7 @@ class Manifest:
 
     ``experiment`` is the resolved configuration, ``planned`` the number of records a complete run
     holds, ``memory`` the bytes each arm holds once loaded, ``calibration`` the seconds per token
-    and first-request times seen in warm-up.
+    and first-request times seen in warm-up, ``prompts`` statistics of the chosen prompts by suite.
     """
 
     run: str
@@ -129,6 +129,7 @@ class Manifest:
     memory: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
     engine: Mapping[str, object] = field(default_factory=dict)
     environment: Mapping[str, object] = field(default_factory=dict)
+    prompts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION
 

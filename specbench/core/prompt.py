@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+Message = Mapping[str, Any]
+"""One message of a conversation: ``role``, ``content``, and what tools add to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,12 +37,15 @@ class Prompt:
         turns: what the user says, one text per turn; a text may be empty.
         system: the system message, None where there is none.
         recorded: assistant answers as recorded, for histories that are the same for every arm;
-            one per turn, or one less (no answer to the last turn).
+            one per turn, or one less (no answer to the last turn), or none at all.
         reference: a right answer, None where there is none.
         scoring: how an answer is scored, None where it is not.
         tags: free labels.
         passed_on: request fields that a server gets unchanged: ``tools``, ``response_format``,
             ``chat_template_kwargs``.
+        context: messages of a logged conversation that are sent as they are in place of
+            ``system`` and the first turn; they end in a user or tool message, and ``turns[0]``
+            is the text of their last user message. Empty where system and turns say it all.
     """
 
     id: str
@@ -55,6 +58,7 @@ class Prompt:
     scoring: Scoring | None = None
     tags: tuple[str, ...] = ()
     passed_on: Mapping[str, object] = field(default_factory=dict)
+    context: tuple[Mapping[str, object], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import torch
 
 from specbench import catalog
 from specbench.core.arm import ArmMemory, ArmSpec
-from specbench.core.prompt import RenderedPrompt
+from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Request, Stops
 from specbench.core.trace import Finish, Granularity, Tick, Trace, Window
 from specbench.decoding.loop import DecodeLoop
@@ -113,9 +113,11 @@ class NativeEngine:
         """Largest top-2 margin that rounding can flip: twice the measured verify error."""
         return self._target.tie_tolerance
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> RenderedPrompt:
+    def render(
+        self, messages: Sequence[Message], passed_on: Mapping[str, object] | None = None
+    ) -> RenderedPrompt:
         """Chat template and tokenisation, see ``suites.templates.render``."""
-        return self._target.render(messages)
+        return self._target.render(messages, passed_on)
 
     def stops(self, strings: Sequence[str] = ()) -> Stops:
         """The target's end-of-answer ids and the given strings."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from specbench.core.arm import ArmMemory, ArmSpec
-from specbench.core.prompt import RenderedPrompt
+from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Request, Stops
 from specbench.core.trace import Tick, Trace, Window
 
@@ -29,8 +29,14 @@ class Engine(Protocol):
         """Facts for the manifest: models, revisions, weight hashes, dtype, library versions."""
         ...
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> RenderedPrompt:
-        """Apply the chat template and tokenise; raises SpecbenchError where that is refused."""
+    def render(
+        self, messages: Sequence[Message], passed_on: Mapping[str, object] | None = None
+    ) -> RenderedPrompt:
+        """Apply the chat template and tokenise; raises SpecbenchError where that is refused.
+
+        Args:
+            passed_on: ``tools`` and ``chat_template_kwargs`` of the prompt, for the template.
+        """
         ...
 
     def stops(self, strings: Sequence[str] = ()) -> Stops:

@@ -3,6 +3,9 @@
 A recorded output is fed as drafts that are accepted whole, through the forward, the sampling and
 the evidence of decoding itself. What comes out depends on the recorded tokens and the reference
 alone, not on the engine, drafter or rule that emitted them.
+
+A draft model may be fed beside it. Bets and orders may be made from any law that is fixed before
+the token, whether or not the engine drafted there: they show acceptance that leans towards drafts.
 """
 
 from __future__ import annotations
@@ -12,23 +15,19 @@ from typing import Any
 
 import torch
 
-from specbench.core.prompt import RenderedPrompt
-from specbench.core.request import Limits, Request, Stops
-from specbench.core.trace import Evidence, Granularity, Trace
-from specbench.decoding.evidence import record_step
-from specbench.decoding.rows import TargetRows, refuse_broken
-from specbench.decoding.sequence import Sequence as DecodedSequence
-from specbench.decoding.stops import StopChecker
-from specbench.decoding.tree import chain
+from specbench.core.prompt import Message, RenderedPrompt
+from specbench.core.request import Request, Stops
+from specbench.core.trace import Evidence
+from specbench.decoding.emitted import NO_DRAFT, Emitted
+from specbench.decoding.evidence import record
+from specbench.decoding.laws import DenseLaws
+from specbench.decoding.rows import TargetRows
+from specbench.engines.feed import CHUNK, Feed
 from specbench.engines.scheduler import FAILURES
 from specbench.errors import SpecbenchError
-from specbench.models.kv_pool import KVPool
-from specbench.models.opened import open_target
-from specbench.models.target import PackedTarget
-from specbench.models.vocabulary import real_ids
+from specbench.models.vocabulary import compare, real_ids
 
-CHUNK = 32
-"""Output tokens per forward; rows of vocabulary size live for one chunk."""
+__all__ = ["CHUNK", "Replay"]
 
 
 class Replay:
@@ -37,20 +36,24 @@ class Replay:
     Args:
         target: a ``[target]`` table as for the native engine: model, revision, dtype (default
             float32), device, prepack, template, system_policy.
+        draft: the same for the draft model that the engine may have used; None = nothing of it.
 
     Raises:
-        UsageError, PrerequisiteError: no such model, or one that cannot run packed.
+        UsageError, PrerequisiteError: no such model, one that cannot run packed, or a draft with
+            another tokenizer.
     """
 
-    def __init__(self, target: Mapping[str, Any]) -> None:
-        self._opened = open_target(target, CHUNK)
+    def __init__(self, target: Mapping[str, Any], draft: Mapping[str, Any] | None = None) -> None:
+        self._target = Feed(target)
+        self._draft = None if draft is None else Feed(draft)
+        self._opened = self._target.opened
         loaded = self._opened.loaded
-        self._forward = PackedTarget(self._opened.model, loaded.device)
-        self._device = loaded.device
-        self._pool: KVPool | None = None
+        if self._draft is not None:
+            compare(loaded.tokenizer, self._draft.opened.loaded.tokenizer)
         rows = self._opened.vocabulary
         self._known = frozenset(i for i in real_ids(loaded.tokenizer) if i < rows)
-        self.context_limit = loaded.context_limit
+        feeds = [feed for feed in (self._target, self._draft) if feed is not None]
+        self.context_limit = min(feed.opened.loaded.context_limit for feed in feeds)
         self.weight_hash = loaded.weight_hash
 
     def describe(self) -> dict[str, object]:
@@ -67,47 +70,79 @@ class Replay:
         """Largest top-2 margin that rounding can flip, as for the native engine."""
         return self._opened.tie_tolerance
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> RenderedPrompt:
+    def render(
+        self, messages: Sequence[Message], passed_on: Mapping[str, object] | None = None
+    ) -> RenderedPrompt:
         """Chat template and tokenisation, see ``suites.templates.render``."""
-        return self._opened.render(messages)
+        return self._opened.render(messages, passed_on)
 
     def stops(self, strings: Sequence[str] = ()) -> Stops:
         """The reference's end-of-answer ids and the given strings."""
         return self._opened.stops(strings)
 
-    def score(self, request: Request, output_ids: Sequence[int]) -> Evidence:
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text, without special tokens."""
+        tokenizer = self._opened.loaded.tokenizer
+        return [int(i) for i in tokenizer.encode(text, add_special_tokens=False)]
+
+    def score(
+        self, request: Request, output_ids: Sequence[int], ends: Sequence[int] = ()
+    ) -> Evidence:
         """Evidence for every recorded token, each given the prompt and the tokens before it.
 
-        Nothing counts as drafted: ``drafted`` is 0, the columns of drafts and rules are None, and
-        the PIT runs in target order. At temperature 0 ``target_top_hit`` says whether the recorded
+        Without a draft model nothing counts as drafted: ``drafted`` is 0, the columns of drafts
+        are None, and the PIT runs in target order. With one, everything does. Columns of rules are
+        None. At temperature 0 ``target_top_hit`` says whether the recorded
         token is the reference's choice, which another engine does not guarantee.
 
         Args:
             request: prompt, sampling and minimum length; its length limit and stops end nothing.
             output_ids: the recorded output, [n]; n = 0 gives empty evidence.
+            ends: ids of which one followed the output unseen. The likeliest stands for it, and the
+                evidence has n + 1 positions.
 
         Raises:
             SpecbenchError: an id without a token in the reference, more tokens than its context,
                 broken logits, or a forward that failed.
         """
-        self._refuse(request, output_ids)
-        if not output_ids:
+        tokens = [*output_ids, *ends[:1]]
+        self._refuse(request, tokens)
+        if not tokens:
             return Evidence()
-        pool = self._pool_for(len(request.token_ids) + len(output_ids))
-        sequence = _sequence(request, len(output_ids), pool.admit(pool.capacity))
+        evidence = Evidence()
+        rows_of = self._target.follow(request, tokens)
+        laws_of = None if self._draft is None else self._draft.follow(request, tokens)
+        start = 0
         try:
-            self._follow(sequence, output_ids)
+            for rows in rows_of:
+                laws = None if laws_of is None else self._laws(next(laws_of), rows)
+                stop = start + rows.index.shape[1]
+                if stop == len(tokens) and len(ends) > 1:
+                    tokens[-1] = ends[int(rows.adjusted[-1][list(ends)].argmax())]
+                _judge(evidence, rows, laws, tokens[start:stop])
+                start = stop
         except FAILURES as error:
             reason = (str(error).strip() or "no message").splitlines()[0]
             raise SpecbenchError(f"{type(error).__name__}: {reason}") from error
         finally:
-            pool.release(sequence.slab)
-        return sequence.trace.evidence
+            rows_of.close()
+            if laws_of is not None:
+                laws_of.close()
+        return evidence
 
     def close(self) -> None:
-        """Drop the KV; the model goes with this object."""
-        self._opened.model.forget()
-        self._pool = None
+        """Drop the KV; the models go with this object."""
+        self._target.close()
+        if self._draft is not None:
+            self._draft.close()
+
+    def _laws(self, draft: TargetRows, target: TargetRows) -> DenseLaws:
+        """Draft rows under the request's settings, with as many ids as the target's."""
+        laws, wanted = draft.processed(), target.raw.shape[1]
+        if laws.shape[1] < wanted:
+            missing = laws.new_zeros(len(laws), wanted - laws.shape[1])
+            laws = torch.cat([laws, missing], 1)
+        return DenseLaws(laws[None, :, :wanted])
 
     def _refuse(self, request: Request, output_ids: Sequence[int]) -> None:
         for token in output_ids:
@@ -124,48 +159,12 @@ class Replay:
                 "name a reference with a longer context",
             )
 
-    def _pool_for(self, rows: int) -> KVPool:
-        if self._pool is None or self._pool.capacity < rows:
-            # The old pool goes first: both together need not fit.
-            self.close()
-            self._pool = self._opened.new_pool(1, rows)
-        return self._pool
 
-    def _follow(self, sequence: DecodedSequence, output_ids: Sequence[int]) -> None:
-        """Feed prompt and output; the row of each token judges the token behind it."""
-        rows, _ = self._forward.prefill([sequence], ())
-        _judge(sequence, rows, output_ids[:1])
-        for start in range(1, len(output_ids), CHUNK):
-            chunk = output_ids[start : start + CHUNK]
-            # Row 0 is the token before the chunk, so the last one is judged without being fed.
-            fed = torch.tensor([chunk[:-1]], dtype=torch.int64, device=self._device)
-            tree = chain(fed, (len(chunk) - 1,))
-            rows, _ = self._forward.verify([sequence], tree, ())
-            self._forward.commit([sequence], tree, [range(len(chunk) - 1)])
-            _judge(sequence, rows, chunk)
-
-
-def _judge(sequence: DecodedSequence, rows: TargetRows, tokens: Sequence[int]) -> None:
-    """Record the evidence of the next tokens and commit them."""
-    refuse_broken(rows)
-    record_step([sequence], None, rows, [(list(tokens), list(range(len(tokens))))])
-    for token in tokens:
-        sequence.append(token)
-
-
-def _sequence(request: Request, tokens: int, slab: int) -> DecodedSequence:
-    """A sequence that ends after ``tokens`` tokens, whatever they are."""
-    prompt = len(request.token_ids)
-    trace = Trace(
-        key=request.key,
-        arm="",
-        concurrency=1,
-        unit="",
-        granularity=Granularity.REQUEST,
-        seed=request.seed,
-        prompt_tokens=prompt,
-        prompt_hash="",
-        start_ns=0,
-    )
-    stops = StopChecker(Stops(), Limits(tokens), prompt, None)
-    return DecodedSequence(request, slab, trace, stops)
+def _judge(
+    evidence: Evidence, rows: TargetRows, laws: DenseLaws | None, tokens: Sequence[int]
+) -> None:
+    """Append the evidence of the tokens that follow the rows."""
+    emitted = Emitted([], [], [], [], [])
+    for place, (row, token) in enumerate(zip(rows.index[0].tolist(), tokens, strict=True)):
+        emitted.add(0, row, token, place, NO_DRAFT if laws is None else token)
+    record([evidence], emitted, rows, laws)

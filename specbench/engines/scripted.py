@@ -10,6 +10,7 @@ Script keys, all optional, under ``[target.options]``:
   length         output tokens before EOS (default: up to the limit)
   fail           "suite/item/turn/arm" -> "oom", "error" or "raise"
   diverge        arm -> output position from which its tokens differ from plain's
+  margin         top-2 margin in logits that is recorded at temperature 0 (default: none is)
   context        context limit in tokens (default 4096)
 """
 
@@ -17,14 +18,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from specbench.core.arm import ArmMemory, ArmSpec
-from specbench.core.prompt import RenderedPrompt
+from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Request, Stops
 from specbench.core.trace import (
     Cut,
+    Evidence,
     Finish,
     Granularity,
     Lane,
@@ -69,7 +71,9 @@ class ScriptedEngine:
         """Fixed facts."""
         return {"target": {"revision": "scripted", "weight_hash": "scripted"}}
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> RenderedPrompt:
+    def render(
+        self, messages: Sequence[Message], passed_on: Mapping[str, object] | None = None
+    ) -> RenderedPrompt:
         """One id per word, an end token after each assistant answer; empty text has no ids."""
         text = "\n".join(
             f"{m['content']} <end>" if m["role"] == "assistant" else m["content"] for m in messages
@@ -157,6 +161,8 @@ class ScriptedEngine:
         self._steps(trace, arm, output[1:])
         trace.finish = Finish.EOS if output[-1] == 0 else Finish.LENGTH
         trace.text = " ".join(f"w{token}" for token in trace.output_ids if token)
+        if request.sampling.greedy and "margin" in self.script:
+            trace.evidence = _margins(len(output), float(self.script["margin"]))
         return trace
 
     def _longest(self, request: Request) -> int:
@@ -215,6 +221,12 @@ class ScriptedEngine:
         trace.output_ids.extend(tokens)
         trace.arrivals.t_ns.append(self.now_ns)
         trace.arrivals.tokens.append(size)
+
+
+def _margins(tokens: int, margin: float) -> Evidence:
+    known: dict[str, list[Any]] = {f.name: [None] * tokens for f in fields(Evidence)}
+    known |= {"position": list(range(tokens)), "drafted": [0] * tokens}
+    return Evidence(**known | {"margin": [margin] * tokens, "runner_up": [0] * tokens})
 
 
 def _hash(word: str) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from specbench.core.table import COLUMNS
+from specbench.experiment.guarding import around, draft_is_target, prompt_guards
 from specbench.experiment.quality import measure_quality
+from specbench.fidelity.greedy import Kind
 from specbench.fidelity.verdict import Status
 from specbench.measure.guards import Guard, cell_guards, concurrency_guard
 from specbench.report.markdown import markdown
@@ -13,7 +15,7 @@ from specbench.results.cells import ALL_SUITES, Cell, MeasuredCell, measure_cell
 from specbench.results.fidelity import LOSSY, MEANINGLESS, CellFidelity, measure_fidelity
 from specbench.results.items import COLUMNS as ITEM_COLUMNS
 from specbench.results.items import csv_text, item_rows
-from specbench.results.read import read_run
+from specbench.results.read import Recorded, read_run
 from specbench.results.store import (
     RunFolder,
     write_atomic,
@@ -35,7 +37,7 @@ def analyse(folder: RunFolder, write: bool = True, execute: bool = False) -> Sum
     """
     recorded = read_run(folder)
     cells = measure_cells(recorded)
-    guards = _guards(cells, recorded.manifest.seed)
+    guards = _guards(recorded, cells)
     records = {cell: measured.records for cell, measured in cells.items()}
     fidelity = measure_fidelity(recorded.manifest, records, complete=recorded.finished)
     quality = measure_quality(folder, recorded, records, execute)
@@ -57,9 +59,19 @@ def analyse(folder: RunFolder, write: bool = True, execute: bool = False) -> Sum
     return summary
 
 
-def _guards(cells: Mapping[Cell, MeasuredCell], seed: int) -> dict[Cell, list[Guard]]:
+def _guards(recorded: Recorded, cells: Mapping[Cell, MeasuredCell]) -> dict[Cell, list[Guard]]:
+    manifest = recorded.manifest
     found = {
-        cell: cell_guards(measured.traces, measured.plain, measured.metrics)
+        cell: [
+            *cell_guards(
+                measured.traces,
+                measured.plain,
+                measured.metrics,
+                draft_is_target=draft_is_target(manifest, manifest.arm(cell.arm)),
+                around=around(recorded, cell, measured.windows),
+            ),
+            *prompt_guards(manifest, cell.suite),
+        ]
         for cell, measured in cells.items()
         if not cell.category
     }
@@ -68,7 +80,7 @@ def _guards(cells: Mapping[Cell, MeasuredCell], seed: int) -> dict[Cell, list[Gu
         families.setdefault(cell._replace(concurrency=0), {})[cell.concurrency] = cells[cell]
     for family, by_concurrency in families.items():
         traces = {level: measured.traces for level, measured in by_concurrency.items()}
-        for guard in concurrency_guard(traces, seed=seed):
+        for guard in concurrency_guard(traces, seed=manifest.seed):
             found[family._replace(concurrency=max(by_concurrency))].append(guard)
     return found
 
@@ -79,11 +91,17 @@ def fidelity_guards(found: CellFidelity, lossless: str) -> list[Guard]:
         return []
     if found.greedy is not None and not found.greedy.passed:
         return [Guard("output_differs", f"not plain's output: {found.greedy}", _PROVE)]
+    if found.greedy is not None and found.greedy.named(Kind.UNJUDGED):
+        return [Guard("output_unjudged", f"not always plain's output: {found.greedy}", _JUDGE)]
     if found.verdict.status is Status.FAILED:
         return [Guard("output_differs", f"not the target's output: {found.verdict}", _PROVE)]
     return []
 
 
+_JUDGE = (
+    "the engine shows no logits that tell a tie from a defect; `specbench fidelity RUN --reference "
+    "MODEL` judges every difference, repeats show how often plain differs from itself"
+)
 _PROVE = "do not quote the speed-up; `specbench laws` and `specbench fidelity` narrow it down"
 
 

@@ -10,6 +10,7 @@ from specbench.core.arm import ArmSpec
 from specbench.core.manifest import UNKNOWN, ArmFactors
 from specbench.core.request import GREEDY_BELOW
 from specbench.errors import PrerequisiteError, UsageError
+from specbench.experiment.server_arms import server_factors
 
 
 class DrafterFacts(Protocol):
@@ -69,14 +70,23 @@ def check_arms(
             that does not judge one of the temperatures, or a lossy rule nobody asked for.
         PrerequisiteError: a package that a drafter or rule needs is missing.
     """
-    for arm in arms:
-        catalog.entry("engines", arm.engine)
-        catalog.entry("drafters", arm.drafter)
-        catalog.entry("rules", arm.rule)
-    factors = tuple(_factors(arm, max(temperatures)) for arm in arms)
+    factors = tuple(_arm_factors(arm, temperatures) for arm in arms)
     if not allow_lossy:
         _refuse_lossy(factors)
     return factors
+
+
+def _arm_factors(arm: ArmSpec, temperatures: Sequence[float]) -> ArmFactors:
+    catalog.entry("engines", arm.engine)
+    if arm.engine in catalog.SERVERS:
+        return server_factors(arm)
+    own = getattr(resolved("engines", arm.engine), "factors", None)
+    if own is not None:
+        # An engine with drafters and rules of its own says itself what combines.
+        return cast(ArmFactors, own(arm, temperatures))
+    catalog.entry("drafters", arm.drafter)
+    catalog.entry("rules", arm.rule)
+    return _factors(arm, max(temperatures))
 
 
 def _refuse_lossy(arms: Sequence[ArmFactors]) -> None:
@@ -97,10 +107,10 @@ def _refuse_lossy(arms: Sequence[ArmFactors]) -> None:
 
 
 def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
-    drafter = cast(DrafterFacts, _resolved("drafters", arm.drafter).info)  # type: ignore[attr-defined]
+    drafter = cast(DrafterFacts, resolved("drafters", arm.drafter).info)  # type: ignore[attr-defined]
     if arm.plain:
         return ArmFactors(arm.name, arm.drafter, 0, "none", arm.engine, lossless="proven")
-    listed = cast(RuleObject, _resolved("rules", arm.rule))
+    listed = cast(RuleObject, resolved("rules", arm.rule))
     missing = [name for name in RULE_MEMBERS if not hasattr(listed, name)]
     if missing:
         raise UsageError(
@@ -148,7 +158,8 @@ def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
     )
 
 
-def _resolved(table: str, name: str) -> object:
+def resolved(table: str, name: str) -> object:
+    """The object behind a name of the catalogue; PrerequisiteError names a missing package."""
     try:
         return catalog.resolve(table, name)
     except ModuleNotFoundError as error:

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from specbench.catalog import nearest
+from specbench.catalog import SERVERS, nearest
 from specbench.core.manifest import canonical
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.experiment.schema import SCHEMA_VERSION, Experiment, check
@@ -22,6 +22,8 @@ from specbench.measure.environment import without_secrets
 
 BARE_WORD = re.compile(r"^[A-Za-z_./][\w./:@+-]*$")
 DEFAULT_SPECULATION = 5
+SERVED = "served"
+"""Target of an experiment that takes what the attached server serves."""
 
 Data = dict[str, Any]
 
@@ -45,6 +47,12 @@ class Flags:
     seed: int | None = None
     repeats: int | None = None
     allow_lossy: bool | None = None
+    url: str | None = None
+    plain_url: str | None = None
+    metrics_urls: tuple[str, ...] = ()
+    tokenizer: str | None = None
+    arrival: str | None = None
+    rate: float | None = None
 
     @property
     def given(self) -> bool:
@@ -82,9 +90,9 @@ def load_experiment(source: str | None, flags: Flags, settings: Sequence[str] = 
         UsageError: unknown name, wrong file, key or value.
         PrerequisiteError: no such file.
     """
-    if not source and not flags.target:
+    if not source and not flags.target and not flags.url:
         raise UsageError(
-            "nothing to run: no experiment and no --target",
+            "nothing to run: no experiment, no --target and no --url",
             f"built-in experiments: {', '.join(builtin_names())}; or give a .toml file",
         )
     text, place = _read(source) if source else (_flags_only(), "command line")
@@ -141,6 +149,8 @@ def _apply_flags(data: Data, flags: Flags) -> None:
         "max_new_tokens": flags.max_new_tokens,
         "seed": flags.seed,
         "repeats": flags.repeats,
+        "arrival": flags.arrival,
+        "rate": flags.rate,
     }
     lists = {
         "suites": flags.suites,
@@ -155,7 +165,29 @@ def _apply_flags(data: Data, flags: Flags) -> None:
         data["engine"] = flags.engine
     if flags.allow_lossy:
         data["allow_lossy"] = True
+    _apply_server_flags(data, flags)
     _apply_arm_flags(data, flags)
+
+
+def _apply_server_flags(data: Data, flags: Flags) -> None:
+    given = {
+        "url": flags.url,
+        "plain_url": flags.plain_url,
+        "metrics_urls": list(flags.metrics_urls) or None,
+        "tokenizer": flags.tokenizer,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    if not given:
+        return
+    if data.get("engine", "native") not in SERVERS:
+        name = next(iter(given)).replace("_", "-").removesuffix("s")
+        raise UsageError(
+            f"--{name} needs an engine that is a server, not {data.get('engine', 'native')}",
+            f"add --engine NAME, one of {', '.join(SERVERS)}",
+        )
+    data.setdefault("server", {}).update(given)
+    # The name that the server gives its model is asked for at first contact.
+    data["target"].setdefault("model", flags.target or SERVED)
 
 
 def _apply_arm_flags(data: Data, flags: Flags) -> None:

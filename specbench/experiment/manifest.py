@@ -8,12 +8,14 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from specbench.core.manifest import UNKNOWN, Identity, Manifest
+from specbench.core.manifest import UNKNOWN, Identity, Manifest, canonical
 from specbench.core.request import Sampling
 from specbench.engines.protocol import Engine
 from specbench.experiment.prepare import Prepared
+from specbench.experiment.schema import Experiment
 from specbench.measure.calibrate import Calibration
 from specbench.measure.environment import environment, without_secrets
+from specbench.suites.statistics import prompt_statistics
 
 
 def build_manifest(
@@ -52,6 +54,10 @@ def build_manifest(
         memory={name: asdict(engine.memory(name)) for name in prepared.arm_names},
         engine={name: _plain(fact) for name, fact in facts.items()} | {"name": engine.name},
         environment=here,
+        prompts={
+            name: _plain_mapping(asdict(prompt_statistics(chosen)))
+            for name, chosen in prepared.selection.items()
+        },
         command=without_secrets(command),
     )
 
@@ -72,7 +78,7 @@ def _identity(
             use.name: {"version": use.version, "digest": use.digest, "split": use.split}
             for use in prepared.suite_uses()
         },
-        target=experiment.target.model,
+        target=str(facts.get("served_model") or experiment.target.model),
         target_revision=fact("revision"),
         weight_hash=fact("weight_hash"),
         dtype=fact("dtype", experiment.target.dtype),
@@ -81,13 +87,19 @@ def _identity(
         max_new_tokens=conditions.max_new_tokens,
         stop=conditions.stop,
         concurrency=conditions.concurrency,
-        arrival="closed loop",
+        arrival=experiment.workload.arrival_name,
         template_hash=fact("template_hash"),
-        thinking=fact("thinking", "off"),
+        thinking=_thinking(experiment),
         prefix_cache=fact("prefix_cache", "off"),
         history=conditions.history,
         system_policy=experiment.workload.system_policy,
     )
+
+
+def _thinking(experiment: Experiment) -> str:
+    """What the chat template is told about thinking; nothing leaves it to the template."""
+    told = experiment.server.extra_body.get("chat_template_kwargs")
+    return canonical(told) if told else "template default"
 
 
 def _sampling(sampling: Sampling) -> dict[str, float]:
@@ -100,6 +112,10 @@ def _processor(device: str, here: Mapping[str, object]) -> str:
     if device != "cpu" or not isinstance(hardware, Mapping):
         return device
     return f"cpu ({hardware['cpu']}, {hardware['cores_usable'] or os.cpu_count()} cores)"
+
+
+def _plain_mapping(values: Mapping[str, object]) -> dict[str, object]:
+    return {name: _plain(value) for name, value in values.items()}
 
 
 def _plain(value: object) -> object:

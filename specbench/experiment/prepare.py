@@ -7,18 +7,24 @@ from dataclasses import dataclass, replace
 
 import tomli_w
 
+from specbench.catalog import SERVERS
 from specbench.core.arm import ArmSpec
 from specbench.core.manifest import ArmFactors, SuiteUse, digest
 from specbench.core.request import Sampling
 from specbench.core.suite import Prompt, Suite
 from specbench.errors import UsageError
-from specbench.experiment.arms import check_arms
+from specbench.experiment.arms import check_arms, resolved
 from specbench.experiment.load import Loaded
 from specbench.experiment.schema import Experiment, Workload
-from specbench.measure.plan import Unit, plan_units
+from specbench.experiment.server_arms import launcher_of
+from specbench.measure.plan import Unit
 from specbench.measure.requests import Conditions
+from specbench.measure.stages import Stage, plan_stages
 from specbench.models.locate import locate
 from specbench.suites.loader import load_suite, select
+
+STARTS_APART = 2
+"""Starts of each server that runs without the others: the least that shows their spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +49,43 @@ class Prepared:
         """Prompts of the largest suite."""
         return max(len(prompts) for prompts in self.selection.values())
 
-    def units(self, limit: int | None = None) -> list[Unit]:
-        """The plan for the first ``limit`` prompts of each suite."""
+    @property
+    def started(self) -> list[str]:
+        """Names of the arms whose servers are started here."""
+        return [arm.name for arm in self.arms if self.experiment.on_server and arm.started]
+
+    @property
+    def together(self) -> bool:
+        """Whether all arms can decode at the same time, so that they interleave."""
+        if not self.started:
+            return True
+        asked = self.experiment.server.together
+        launcher = launcher_of(self.experiment.engine)
+        assert launcher is not None
+        return launcher.together if asked is None else asked
+
+    @property
+    def starts(self) -> int:
+        """How often each server is started: two starts show what one more start changes."""
+        if not self.started:
+            return 1
+        return self.experiment.server.starts or (1 if self.together else STARTS_APART)
+
+    def stages(self, limit: int | None = None) -> list[Stage]:
+        """The plan for the first ``limit`` prompts of each suite.
+
+        Raises:
+            UsageError: fewer prompts than starts.
+        """
         chosen = {name: prompts[:limit] for name, prompts in self.selection.items()}
-        return plan_units(chosen, self.conditions, self.arm_names)
+        try:
+            return plan_stages(chosen, self.conditions, self.arm_names, self.starts, self.together)
+        except ValueError as error:
+            raise UsageError(str(error), "raise --limit, or lower server.starts") from error
+
+    def units(self, limit: int | None = None) -> list[Unit]:
+        """All units of the plan in the order they run."""
+        return [unit for stage in self.stages(limit) for unit in stage.units]
 
     def limited(self, limit: int) -> Prepared:
         """The same experiment on at most ``limit`` prompts per suite."""
@@ -98,16 +137,62 @@ def prepare(loaded: Loaded) -> Prepared:
     experiment = loaded.experiment
     arms = tuple(experiment.arms())
     factors = check_arms(arms, experiment.workload.temperatures, experiment.allow_lossy)
-    if experiment.engine == "native":
+    if not experiment.on_server and experiment.engine != "scripted":
         _locate_models(experiment, arms)
-    workload = experiment.workload
+    workload = _without_plain(experiment.workload, arms)
+    _check_arrival(experiment)
+    _check_engine(experiment, conditions := _conditions(workload, experiment.target.context))
     suites = tuple(load_suite(name) for name in workload.suites)
     _different([suite.name for suite in suites], workload.suites)
     selection = {suite.name: _chosen(suite, workload) for suite in suites}
     if workload.history == "fixed":
         _require_recorded(selection)
-    conditions = _conditions(workload, experiment.target.context)
     return Prepared(experiment, loaded.passed, arms, factors, suites, selection, conditions)
+
+
+def _without_plain(workload: Workload, arms: Sequence[ArmSpec]) -> Workload:
+    """Without a plain arm later turns cannot show its answers: each arm sees its own."""
+    if workload.history != "plain" or any(arm.plain for arm in arms):
+        return workload
+    return workload.model_copy(update={"history": "own"})
+
+
+def _check_arrival(experiment: Experiment) -> None:
+    workload = experiment.workload
+    if workload.arrival == "closed":
+        if workload.rate is not None:
+            raise UsageError(
+                "workload.rate is for open arrivals", 'add arrival = "poisson", or leave it out'
+            )
+        return
+    if not experiment.on_server:
+        raise UsageError(
+            f"arrival = {workload.arrival!r}: engine {experiment.engine} takes the next request "
+            "when one ends",
+            f"use an engine that is a server: {', '.join(SERVERS)}",
+        )
+    if (workload.arrival == "poisson") != (workload.rate is not None):
+        raise UsageError(
+            f"arrival = {workload.arrival!r} with rate = {workload.rate}",
+            'give rate (requests per second) with arrival = "poisson", and only there',
+        )
+    if min(workload.concurrency) < 2:
+        raise UsageError(
+            f"arrival = {workload.arrival!r} with concurrency {min(workload.concurrency)}",
+            "give the most requests that may be in flight, above 1, as --concurrency 64",
+        )
+
+
+def _check_engine(experiment: Experiment, conditions: Conditions) -> None:
+    """An engine may refuse a sampling setting or a concurrency before it loads anything."""
+    if experiment.target.dtype == "as_stored" and experiment.engine != "llamacpp":
+        raise UsageError(
+            f'target.dtype = "as_stored": engine {experiment.engine} computes in a type of its own',
+            'write dtype = "float32", "bfloat16" or "float16"',
+        )
+    check = getattr(resolved("engines", experiment.engine), "check", None)
+    if check is not None:
+        check(conditions.samplings, conditions.concurrency)
 
 
 def _locate_models(experiment: Experiment, arms: Sequence[ArmSpec]) -> None:

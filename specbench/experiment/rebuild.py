@@ -8,21 +8,49 @@ from typing import Protocol
 
 from specbench.core.arm import PLAIN
 from specbench.core.manifest import Manifest, RecordId
-from specbench.core.prompt import RenderedPrompt
+from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Limits, Request, Sampling, Stops
 from specbench.core.suite import Prompt
 from specbench.core.trace import Trace
+from specbench.engines.http.tokens import SERVER_TEMPLATE
 from specbench.errors import SpecbenchError, UsageError
 from specbench.experiment.schema import check
 from specbench.results.read import Recorded
 from specbench.suites.loader import load_suite
 from specbench.suites.templates import messages_for_turn
 
+FOR_TEMPLATE = frozenset({"tools", "chat_template_kwargs"})
+"""Fields of a request that change its prompt and nothing of how it is decoded."""
+
+
+class PromptDiffers(SpecbenchError):
+    """A server made another number of tokens of a conversation than the reference does.
+
+    Args:
+        server, reference: tokens of the prompt on either side.
+    """
+
+    def __init__(self, server: int, reference: int) -> None:
+        super().__init__(
+            f"prompt differs: {server} against {reference} tokens (wrong chat template?)",
+            "compare the server's chat template with the reference's",
+        )
+        self.server = server
+        self.reference = reference
+
+
+def by_server(manifest: Manifest) -> bool:
+    """Whether conversations went to a server that rendered them itself."""
+    route = manifest.engine.get("route")
+    return manifest.identity.template_hash == SERVER_TEMPLATE or route == "chat"
+
 
 class Renderer(Protocol):
     """Whose chat template, tokens and stops a request is made with."""
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> RenderedPrompt:
+    def render(
+        self, messages: Sequence[Message], passed_on: Mapping[str, object] | None = None
+    ) -> RenderedPrompt:
         """Apply the chat template and tokenise; raises SpecbenchError where that is refused."""
         ...
 
@@ -67,17 +95,21 @@ def rebuild(
         record, trace: the record and its name.
 
     Raises:
+        PromptDiffers: the server that rendered the prompt made another number of tokens of it.
         SpecbenchError: it cannot be rebuilt, or is not what was sent.
     """
-    if trace.text and not trace.output_ids:
-        raise SpecbenchError("the engine gave no token ids")
     identity, key = recorded.manifest.identity, record.key
     prompt = prompts[key.suite, key.item]
     answers = _answers(recorded, record, prompt)
-    rendered = reference.render(messages_for_turn(prompt, key.turn, answers))
-    # Equal texts of unequal length are two tokenizers.
-    if (rendered.digest, len(rendered.token_ids)) != (trace.prompt_hash, trace.prompt_tokens):
-        raise SpecbenchError("prompt differs (template, tokenizer or suite changed)")
+    if further := sorted(prompt.passed_on.keys() - FOR_TEMPLATE):
+        fields = ", ".join(further)
+        raise SpecbenchError(f"its request passed on {fields}, which a reference does not apply")
+    messages = messages_for_turn(prompt, key.turn, answers)
+    if prompt.passed_on:
+        rendered = reference.render(messages, prompt.passed_on)
+    else:
+        rendered = reference.render(messages)
+    _check_prompt(recorded.manifest, rendered, trace)
     return Request(
         key=key,
         token_ids=tuple(rendered.token_ids),
@@ -88,12 +120,26 @@ def rebuild(
     )
 
 
+def _check_prompt(manifest: Manifest, rendered: RenderedPrompt, trace: Trace) -> None:
+    """Compare what the reference makes of a conversation with what the run sent."""
+    count = len(rendered.token_ids)
+    if by_server(manifest):
+        if trace.prompt_tokens and trace.prompt_tokens != count:
+            raise PromptDiffers(trace.prompt_tokens, count)
+        return
+    # Equal texts of unequal length are two tokenizers.
+    if (rendered.digest, count) != (trace.prompt_hash, trace.prompt_tokens):
+        raise SpecbenchError("prompt differs (template, tokenizer or suite changed)")
+
+
 def _answers(recorded: Recorded, record: RecordId, prompt: Prompt) -> Sequence[str]:
     """The assistant turns that the request showed, as the runner chose them."""
     history = recorded.manifest.identity.history
     if history == "fixed":
         return prompt.recorded
-    arm = PLAIN if history == "plain" else record.arm
+    # Without a plain arm each arm has seen its own answers.
+    has_plain = any(arm.name == PLAIN for arm in recorded.manifest.arms)
+    arm = PLAIN if history == "plain" and has_plain else record.arm
     texts = []
     for turn in range(record.key.turn):
         shown = RecordId(replace(record.key, turn=turn), arm, record.concurrency)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 from pydantic import (
     BaseModel,
@@ -13,11 +13,16 @@ from pydantic import (
     Field,
     ValidationError,
     field_validator,
+    model_validator,
 )
 
+from specbench.catalog import SERVERS
 from specbench.core.arm import PLAIN, ArmSpec
 from specbench.core.request import Sampling
 from specbench.errors import UsageError
+from specbench.experiment.server_arms import default_rule, server_arms
+from specbench.experiment.server_schema import WRITE as SERVER_WRITE
+from specbench.experiment.server_schema import ArmServer, Server
 
 SCHEMA_VERSION = 1
 
@@ -49,6 +54,9 @@ WRITE = {
     "options": "a table of the drafter's options, as options = { min_n = 1 }",
     "rule_options": "a table of the rule's options",
     "allow_lossy": "true or false",
+    "arrival": '"closed" (the next when one ends), "poisson" or "burst"',
+    "rate": 'requests per second, above 0, for arrival = "poisson"',
+    **SERVER_WRITE,
 }
 
 Options = dict[str, object]
@@ -64,7 +72,7 @@ class Target(_Border):
 
     model: Annotated[str, Field(min_length=1)]
     revision: str | None = None
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    dtype: Literal["float32", "bfloat16", "float16", "as_stored"] = "float32"
     device: Annotated[str, Field(min_length=1)] = "cpu"
     prepack: bool = True
     context: Annotated[int, Field(ge=2)] | None = None
@@ -96,6 +104,15 @@ class Workload(_Border):
     seed: Annotated[int, Field(ge=0)] = 1
     warmup: Annotated[int, Field(ge=1)] = 1
     stop: list[str] = Field(default_factory=list)
+    arrival: Literal["closed", "poisson", "burst"] = "closed"
+    rate: Annotated[float, Field(gt=0)] | None = None
+
+    @property
+    def arrival_name(self) -> str:
+        """The arrival pattern as the identity names it."""
+        if self.arrival == "closed":
+            return "closed loop"
+        return f"poisson {self.rate:g}/s" if self.arrival == "poisson" else self.arrival
 
     @field_validator("suites", "temperatures", "concurrency")
     @classmethod
@@ -125,6 +142,7 @@ class Arm(_Border):
     rule: str = "rejection"
     options: Options = Field(default_factory=dict)
     rule_options: Options = Field(default_factory=dict)
+    server: ArmServer = Field(default_factory=ArmServer)
 
 
 class Experiment(_Border):
@@ -137,6 +155,7 @@ class Experiment(_Border):
     allow_lossy: bool = False
     target: Target
     workload: Workload
+    server: Server = Field(default_factory=Server)
     arm: dict[str, Arm] = Field(default_factory=dict)
 
     @field_validator("arm")
@@ -151,8 +170,32 @@ class Experiment(_Border):
                 raise ValueError(f"[arm.{name}] drafts nothing: that is the arm {PLAIN!r}")
         return arms
 
+    @model_validator(mode="before")
+    @classmethod
+    def _default_rules(cls, data: object) -> object:
+        """A server's own rule where an arm on one names none: it is not ours to choose."""
+        if not isinstance(data, Mapping) or data.get("engine") not in SERVERS:
+            return data
+        arms = data.get("arm")
+        if not isinstance(arms, Mapping):
+            return data
+        filled = {
+            name: {"rule": default_rule(str(data["engine"])), **arm}
+            if isinstance(arm, Mapping)
+            else arm
+            for name, arm in arms.items()
+        }
+        return {**data, "arm": filled}
+
+    @property
+    def on_server(self) -> bool:
+        """Whether the engine is a server."""
+        return self.engine in SERVERS
+
     def arms(self) -> list[ArmSpec]:
-        """All arms, plain first."""
+        """All arms, plain first; an attached server without a plain one has no plain arm."""
+        if self.on_server:
+            return server_arms(self.engine, self.server, self.arm)
         declared = [
             ArmSpec(name, arm.drafter, arm.k, arm.rule, self.engine, arm.options, arm.rule_options)
             for name, arm in self.arm.items()
@@ -160,8 +203,19 @@ class Experiment(_Border):
         return [ArmSpec(PLAIN, engine=self.engine), *declared]
 
     def resolved(self) -> dict[str, object]:
-        """Every key with its value, defaults included; keys without a value are left out."""
-        return cast(dict[str, object], self.model_dump(mode="json", exclude_none=True))
+        """Every key with its value, defaults included; keys without a value are left out.
+
+        What concerns servers is left out where the engine is none, so that the files of older
+        runs and newer ones say the same.
+        """
+        data = self.model_dump(mode="json", exclude_none=True)
+        if not self.on_server:
+            del data["server"]
+            for arm in data["arm"].values():
+                del arm["server"]
+        if self.workload.arrival == "closed":
+            del data["workload"]["arrival"]
+        return data
 
 
 def check(data: Mapping[str, object], source: str) -> Experiment:
@@ -207,8 +261,13 @@ def known_keys(place: Sequence[int | str]) -> list[str]:
     """The keys that the table at ``place`` takes."""
     if not place:
         return list(Experiment.model_fields)
-    tables: dict[str, type[BaseModel]] = {"target": Target, "workload": Workload, "arm": Arm}
-    table = tables.get(str(place[0]))
+    tables: dict[str, type[BaseModel]] = {
+        "target": Target,
+        "workload": Workload,
+        "arm": Arm,
+        "server": Server,
+    }
+    table = ArmServer if len(place) > 2 and place[2] == "server" else tables.get(str(place[0]))
     return list(table.model_fields) if table else []
 
 

@@ -15,11 +15,26 @@ from specbench.engines.protocol import Engine, EngineFactory
 from specbench.experiment.manifest import build_manifest
 from specbench.experiment.prepare import Prepared
 from specbench.experiment.schema import check
-from specbench.measure.calibrate import Calibration, calibrate, warmup_requests
+from specbench.experiment.settings import engine_settings
+from specbench.measure.caches import first_turns
+from specbench.measure.calibrate import (
+    Calibration,
+    calibrate,
+    warm_start,
+    warmup_requests,
+)
 from specbench.measure.clock import monotonic
-from specbench.measure.estimate import Estimate, Speed, assumed_speed, estimate, fit_budget
+from specbench.measure.estimate import (
+    FEWEST_ITEMS,
+    Estimate,
+    Speed,
+    assumed_speed,
+    estimate,
+    fit_budget,
+)
 from specbench.measure.requests import check_prompts
 from specbench.measure.runner import Outcome, Runner
+from specbench.measure.stages import open_stages, server_starts
 from specbench.results.read import Recorded
 from specbench.results.resume import refuse_changes, refuse_other_identity, reopen
 from specbench.results.store import (
@@ -29,6 +44,9 @@ from specbench.results.store import (
     probe,
 )
 from specbench.results.writer import TraceWriter, begin_traces
+
+Begun = Mapping[str, Mapping[str, object]]
+"""What ``Engine.begin`` said of each server that it started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +113,11 @@ class Session:
         engine = self._open()
         try:
             rendered = check_prompts(engine, self.prepared.selection)
-            requests = self._warmup_requests(engine)
-            hooks.note("warming up")
-            names = self.prepared.arm_names
-            calibration = calibrate(engine, self.prepared.conditions, names, requests, monotonic)
+            begun, calibration = self._begin(engine, hooks)
             if self.budget_s is not None and self.resume is None:
                 self._shrink(calibration, hooks)
             folder = self._folder(engine, calibration, rendered.template)
-            self._measure(engine, folder, calibration, hooks)
+            self._measure(engine, folder, begun, calibration, hooks)
         finally:
             engine.close()
         return folder
@@ -110,11 +125,43 @@ class Session:
     def _open(self) -> Engine:
         experiment = self.prepared.experiment
         factory = cast(EngineFactory, catalog.resolve("engines", experiment.engine))
-        target = experiment.target.model_dump()
-        policy = experiment.workload.system_policy
-        return factory(
-            {**experiment.target.options, **target, "system_policy": policy}, self.prepared.arms
+        return factory(engine_settings(experiment), self.prepared.arms)
+
+    def _begin(self, engine: Engine, hooks: Hooks) -> tuple[Begun | None, Calibration]:
+        """Start what lives together and warm it up; what lives apart is started when it runs."""
+        prepared = self.prepared
+        if not prepared.together:
+            hooks.note("each server is started and warmed up when it runs")
+            return None, Calibration({}, assumed_speed(prepared.experiment.target.device))
+        if prepared.started:
+            hooks.note(f"starting {len(prepared.started)} servers")
+        waiting = open_stages(prepared.stages(), _outcomes(self._recorded))
+        begun = engine.begin(prepared.arm_names, waiting[0].index if waiting else 0)
+        hooks.note("warming up")
+        requests = self._warmup_requests(engine)
+        names = prepared.arm_names
+        # A server that cannot answer ends its arm, not the run.
+        spare = bool(prepared.started)
+        calibration = calibrate(
+            engine, prepared.conditions, names, requests, monotonic, spare=spare
         )
+        self._fill_caches(engine, [name for name in names if name not in calibration.failed])
+        return begun, calibration
+
+    def _warm(self, engine: Engine, arm: str) -> Mapping[str, object]:
+        """Warm up an arm that was just started."""
+        requests = self._warmup_requests(engine)
+        warmed = warm_start(engine, self.prepared.conditions, arm, requests, monotonic)
+        self._fill_caches(engine, [arm])
+        return warmed
+
+    def _fill_caches(self, engine: Engine, arms: Sequence[str]) -> None:
+        """Send every first turn once where prompts are to be measured from a warm prefix cache."""
+        if self.prepared.experiment.server.prefix_cache != "warm":
+            return
+        requests = first_turns(engine, self.prepared.conditions, self.prepared.selection)
+        for arm in arms:
+            engine.warm_up(arm, requests, 1)
 
     def _warmup_requests(self, engine: Engine) -> list[Request]:
         conditions = self.prepared.conditions
@@ -122,14 +169,22 @@ class Session:
             engine, conditions, self.prepared.warmup_prompts()
         ) or warmup_requests(engine, conditions, self.prepared.selection)
 
-    def _cost(self, limit: int, speed: Speed) -> Estimate:
-        units = self.prepared.units(limit)
-        return estimate(units, self.prepared.conditions.max_new_tokens, speed)
+    def _cost(
+        self, limit: int | None, speed: Speed, done: Mapping[RecordId, Outcome] | None = None
+    ) -> Estimate:
+        prepared, kept = self.prepared, done or {}
+        stages = prepared.stages(limit)
+        units = [unit for stage in stages for unit in stage.units]
+        starts = server_starts(stages, prepared.started, kept)
+        return estimate(units, prepared.conditions.max_new_tokens, speed, kept, starts=starts)
 
     def _fit(self, speed: Speed) -> tuple[int, Estimate]:
         assert self.budget_s is not None
         return fit_budget(
-            self.budget_s, self.prepared.largest, lambda limit: self._cost(limit, speed)
+            self.budget_s,
+            self.prepared.largest,
+            lambda limit: self._cost(limit, speed),
+            fewest=max(FEWEST_ITEMS, self.prepared.starts),
         )
 
     def _shrink(self, calibration: Calibration, hooks: Hooks) -> None:
@@ -157,12 +212,16 @@ class Session:
         return folder
 
     def _measure(
-        self, engine: Engine, folder: RunFolder, calibration: Calibration, hooks: Hooks
+        self,
+        engine: Engine,
+        folder: RunFolder,
+        begun: Begun | None,
+        calibration: Calibration,
+        hooks: Hooks,
     ) -> None:
         recorded = self._recorded
         done = _outcomes(recorded)
-        units = self.prepared.units()
-        cost = estimate(units, self.prepared.conditions.max_new_tokens, calibration.speed, done)
+        cost = self._cost(None, calibration.speed, done)
         writer = TraceWriter(folder, recorded.next_tick if recorded else 0)
         try:
             if recorded is not None:
@@ -175,7 +234,8 @@ class Session:
                 done=done,
                 resumed=recorded.resumes + 1 if recorded else 0,
                 on_record=hooks.advance,
-            ).run(units)
+                warm=lambda arm: self._warm(engine, arm),
+            ).run_stages(self.prepared.stages(), begun)
             for arm in self.prepared.arm_names:
                 writer.memory(arm, engine.memory(arm))
         finally:

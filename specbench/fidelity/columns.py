@@ -138,12 +138,17 @@ def columns(traces: Sequence[Trace]) -> Columns:
         raise ValueError(f"records of several arms: {sorted({trace.arm for trace in traces})}")
     if len({trace.key for trace in traces}) < len(traces):
         raise ValueError("records of one cell must be of different requests")
-    ordered = sorted(traces, key=lambda trace: _place(trace.key))
-    parts = [_record(trace) for trace in ordered if _shows_target(trace)]
+    parts = [_record(trace) for trace in ordered(traces)]
     names = [f.name for f in fields(Columns)]
     joined = {name: np.concatenate([part[name] for part in parts] or [_EMPTY]) for name in names}
     drafted = joined.pop("drafted").astype(np.bool_)
     return Columns(drafted=drafted, **joined)
+
+
+def ordered(traces: Sequence[Trace]) -> list[Trace]:
+    """The records that ``columns`` reads, in its order."""
+    shown = (trace for trace in traces if _shows_target(trace))
+    return sorted(shown, key=lambda trace: _place(trace.key))
 
 
 _EMPTY = np.empty(0)

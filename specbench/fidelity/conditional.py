@@ -4,6 +4,9 @@ Under this hypothesis token t follows the recorded target law given everything b
 scores below form martingales over all tokens of a cell, whatever the correlation between tokens.
 All but ``eprocess`` hold for a number of tokens fixed beforehand: never stop a run on them.
 
+Evidence that is only known within bounds comes with its ``Doubts``. Each test then takes from its
+statistic what the bounds could have put there, so that it holds its level and loses power.
+
 Every result says how small a defect would have been found (``fidelity.detectable``). It names a
 reference defect, because no test finds every defect of some size.
 """
@@ -20,6 +23,7 @@ from scipy import stats
 from specbench.fidelity.columns import Bools, Columns, Floats
 from specbench.fidelity.counts import RESOLUTION, count_law, tails
 from specbench.fidelity.detectable import Z_POWER, surprisal_drift, two_valued
+from specbench.fidelity.doubts import Doubts
 from specbench.fidelity.eprocess import STAKES, EProcess
 
 _FLOAT32 = 1e-7
@@ -42,6 +46,7 @@ class TestResult:
             where even the largest such defect would not have been found.
         alpha: level at which ``detectable`` holds.
         note: what a reader should know besides.
+        spoiled: why the bounds of its evidence leave it nothing to find; empty where they do not.
     """
 
     name: str
@@ -51,9 +56,10 @@ class TestResult:
     detectable: float | None
     alpha: float
     note: str = ""
+    spoiled: str = ""
 
 
-Test = Callable[[Columns, float], TestResult]
+Test = Callable[[Columns, float, Doubts | None], TestResult]
 
 
 def nothing_usable(name: str, alpha: float) -> TestResult:
@@ -61,7 +67,7 @@ def nothing_usable(name: str, alpha: float) -> TestResult:
     return TestResult(name, 0, 0.0, 1.0, None, alpha, "no usable token")
 
 
-def pit(columns: Columns, alpha: float) -> TestResult:
+def pit(columns: Columns, alpha: float, doubts: Doubts | None = None) -> TestResult:
     """Kolmogorov-Smirnov distance of U = pit_low + V * pit_width from the uniform law.
 
     Tokens are ordered by draft/target, or by target where nothing was drafted; the order is fixed
@@ -77,19 +83,23 @@ def pit(columns: Columns, alpha: float) -> TestResult:
     if n == 0:
         return nothing_usable("pit", alpha)
     u = np.clip(columns.pit_low + columns.uniform * columns.pit_width, 0.0, 1.0)
+    slack = 0.0 if doubts is None else float(doubts.pit.mean())
     found = stats.kstest(u, "uniform")
-    detectable = float(stats.kstwo.isf(alpha, n)) + Z_POWER / (2 * math.sqrt(n))
+    p = float(stats.kstwo.sf(max(0.0, found.statistic - slack), n)) if slack else found.pvalue
+    critical = float(stats.kstwo.isf(alpha, n))
+    detectable = critical + slack + Z_POWER / (2 * math.sqrt(n))
     return TestResult(
         "pit",
         n,
         float(found.statistic),
-        float(found.pvalue),
+        float(p),
         detectable if detectable < 1 else None,
         alpha,
+        spoiled=_spoiled(slack, critical, "of the distance"),
     )
 
 
-def surprisal(columns: Columns, alpha: float) -> TestResult:
+def surprisal(columns: Columns, alpha: float, doubts: Doubts | None = None) -> TestResult:
     """Z = sum(surprisal - entropy) / sqrt(sum of its variance), two-sided.
 
     The surprisal -log p(x) has the entropy as mean under the target, so Z is a martingale of unit
@@ -109,7 +119,9 @@ def surprisal(columns: Columns, alpha: float) -> TestResult:
         return nothing_usable("surprisal", alpha)
     entropy, variance = columns.entropy[chosen], columns.entropy_variance[chosen]
     scale = math.sqrt(variance.sum())
-    z = float((-columns.log_target[chosen] - entropy).sum()) / scale
+    slack = 0.0 if doubts is None else float(doubts.entropy[chosen].sum())
+    total = float((-columns.log_target[chosen] - entropy).sum())
+    z = math.copysign(max(0.0, abs(total) - slack), total) / scale
     skewness = float((variance**2 / np.maximum(entropy, _FLOAT32)).sum()) / scale**3
     if skewness > _LARGEST_SKEWNESS:
         note = f"too few rare tokens for a tail: skewness {skewness:.2g}"
@@ -118,12 +130,15 @@ def surprisal(columns: Columns, alpha: float) -> TestResult:
     top = columns.target_top[chosen]
     known = top > 0
     drift = surprisal_drift(entropy[known], variance[known], np.log(top[known]))
-    share = drift.smallest_share(-float(law.ppf(alpha / 2)) * scale)
+    critical = -float(law.ppf(alpha / 2)) * scale
+    share = drift.smallest_share(critical + slack)
     p = min(1.0, 2 * min(float(law.cdf(z)), float(law.sf(z))))
-    return TestResult("surprisal", n, z, p, _variation(share, top[known], columns), alpha)
+    detectable = _variation(share, top[known], columns)
+    spoiled = _spoiled(slack, critical, "nats of the sum")
+    return TestResult("surprisal", n, z, p, detectable, alpha, spoiled=spoiled)
 
 
-def draft_bias(columns: Columns, alpha: float) -> TestResult:
+def draft_bias(columns: Columns, alpha: float, doubts: Doubts | None = None) -> TestResult:
     """Emitted tokens that are the draft's first choice, against their expected number, two-sided.
 
     Over tokens with a draft, each hits with its recorded target probability p. The statistic is
@@ -159,7 +174,7 @@ def draft_bias(columns: Columns, alpha: float) -> TestResult:
     )
 
 
-def eprocess(columns: Columns, alpha: float) -> TestResult:
+def eprocess(columns: Columns, alpha: float, doubts: Doubts | None = None) -> TestResult:
     """Largest log E of ``fidelity.eprocess``, p = 1 / largest E, valid at every moment of a run.
 
     Reference defect: mass moved to the draft's first choice c where one exists, or to the target's
@@ -172,17 +187,30 @@ def eprocess(columns: Columns, alpha: float) -> TestResult:
     if n == 0:
         return nothing_usable("eprocess", alpha)
     process = EProcess()
-    process.update(columns)
+    excess = None if doubts is None else doubts.excess
+    process.update(columns, excess)
     drafted = _judged(columns) & (columns.draft_top_target > 0)
     top = columns.draft_top_target[drafted] if drafted.any() else columns.target_top
     p = _inside(top[top > 0])
     needed = math.log(process.components) - math.log(alpha)
-    shares = [_growth_share(p, float(stake), needed) for stake in STAKES]
+    # What bounds cost the wealth: nothing where they are exact.
+    lost = [0.0 if excess is None else float(np.log1p(stake * excess).sum()) for stake in STAKES]
+    shares = [
+        _growth_share(p, float(stake), needed + less)
+        for stake, less in zip(STAKES, lost, strict=True)
+    ]
     share = min((share for share in shares if share is not None), default=None)
     found = process.detected_at(alpha)
     note = "" if found is None else f"E reached 1 / alpha at token {found}"
     detectable = _variation(share, p, columns)
-    return TestResult("eprocess", n, process.max_log_e, process.p, detectable, alpha, note)
+    spoiled = _spoiled(min(lost), needed, "of log E") if share is None else ""
+    return TestResult("eprocess", n, process.max_log_e, process.p, detectable, alpha, note, spoiled)
+
+
+def _spoiled(slack: float, critical: float, unit: str) -> str:
+    if slack <= critical:
+        return ""
+    return f"its evidence is known to {slack:.2g} {unit}, and {critical:.2g} would be a finding"
 
 
 def _everything(columns: Columns) -> Bools:

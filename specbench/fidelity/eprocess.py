@@ -135,13 +135,20 @@ class EProcess:
         self._awake = np.zeros(len(Alternative), np.bool_)
         self._log_shares = np.full((len(Alternative), len(STAKES)), -np.inf)
 
-    def update(self, columns: Columns) -> None:
-        """Add tokens; any division of the same tokens into calls gives the same result."""
+    def update(self, columns: Columns, excess: Floats | None = None) -> None:
+        """Add tokens; any division of the same tokens into calls gives the same result.
+
+        Args:
+            excess: [n] by how much the mean of a(x) / p(x) may exceed 1 because p is only known
+                within bounds. Wealth is divided by the mean that a factor may then have.
+        """
         ratios = log_ratios(columns)
         for start in range(0, len(ratios), _BLOCK):
             block = ratios[start : start + _BLOCK]
             defined = ~np.isnan(block)
             factors = log_factors(np.where(defined, block, 0.0))
+            if excess is not None:
+                factors -= np.log1p(excess[start : start + _BLOCK, None, None] * STAKES)
             entries = defined.argmax(0)[defined.any(0) & ~self._awake]
             for begin, end in pairwise(sorted({0, *entries.tolist(), len(block)})):
                 self._admit(defined[begin] & ~self._awake)

@@ -15,10 +15,15 @@ from specbench.core.trace import Trace
 
 
 class Kind(StrEnum):
-    """Outcome of one comparison."""
+    """Outcome of one comparison.
+
+    ``UNJUDGED`` is a difference under an engine that shows no logits: a tie or a defect, and
+    nobody here can tell which.
+    """
 
     IDENTICAL = "identical"
     TIE = "tie"
+    UNJUDGED = "unjudged"
     MISMATCH = "mismatch"
 
 
@@ -51,7 +56,8 @@ def compare(
 
     Args:
         reference_ids, other_ids: the two outputs; the reference is usually plain.
-        margins, runner_ups: top-2 logit margin and second choice per position of the reference.
+        margins, runner_ups: top-2 logit margin and second choice per position of the reference;
+            where no margin at all was recorded, differences are ``UNJUDGED``.
         tolerance: largest margin that counts as a tie, in logits.
     """
     longest = max(len(reference_ids), len(other_ids))
@@ -65,7 +71,9 @@ def compare(
         tie = (
             margin is not None and margin <= tolerance and emitted is not None and emitted == second
         )
-        return GreedyVerdict(Kind.TIE if tie else Kind.MISMATCH, index, margin)
+        unseen = all(known is None for known in margins)
+        kind = Kind.TIE if tie else Kind.UNJUDGED if unseen else Kind.MISMATCH
+        return GreedyVerdict(kind, index, margin)
     return GreedyVerdict(Kind.IDENTICAL)
 
 
@@ -73,7 +81,7 @@ def compare_traces(reference: Trace, other: Trace, tolerance: float) -> GreedyVe
     """``compare`` on two records, with the evidence of the reference spread over its positions.
 
     Engines that show no token ids are compared by their text, character by character; there a
-    difference can never be told from a tie.
+    difference can never be told from a tie and stays unjudged.
     """
     if not (reference.output_ids and other.output_ids) and (reference.text or other.text):
         return compare([ord(c) for c in reference.text], [ord(c) for c in other.text], (), (), 0.0)
@@ -100,13 +108,15 @@ class GreedySummary:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing but ties differs; ties alone never fail a gate."""
+        """Whether no difference is known to be a defect; ties alone never fail a gate."""
         return not self.named(Kind.MISMATCH)
 
     def __str__(self) -> str:
         parts = [f"{self.identical} identical"]
-        for kind in (Kind.TIE, Kind.MISMATCH):
+        for kind in (Kind.TIE, Kind.UNJUDGED, Kind.MISMATCH):
             found = self.named(kind)
+            if kind is Kind.UNJUDGED and not found:
+                continue
             places = "; ".join(
                 f"{item}, index {verdict.index}, "
                 + ("margin unknown" if verdict.margin is None else f"margin {verdict.margin:.2g}")

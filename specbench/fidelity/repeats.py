@@ -22,8 +22,8 @@ def self_agreement(traces: Iterable[Trace], tolerance: float = 0.0) -> Agreement
     Outputs of one prompt are compared in disjoint pairs, ordered by repeat and then concurrency,
     so that a pair crosses concurrencies where the run has several: batch shapes are what moves
     the bits. Each output enters one comparison only; all pairs would not be independent. Turns
-    whose history differs are different prompts. Failed and sampled requests, and engines without
-    token ids, have nothing to compare.
+    whose history differs are different prompts. Failed and sampled requests have nothing to
+    compare; engines without token ids are compared by text.
 
     Args:
         traces: of one arm, usually plain.
@@ -32,13 +32,14 @@ def self_agreement(traces: Iterable[Trace], tolerance: float = 0.0) -> Agreement
     """
     groups: defaultdict[Hashable, list[Trace]] = defaultdict(list)
     for trace in traces:
-        if trace.ok and trace.output_ids and trace.key.temperature < GREEDY_BELOW:
+        spoken = trace.output_ids or trace.text
+        if trace.ok and spoken and trace.key.temperature < GREEDY_BELOW:
             groups[_prompt(trace)].append(trace)
     agree = n = 0
     for group in groups.values():
         group.sort(key=lambda trace: (trace.key.repeat, trace.concurrency))
         for first, second in zip(group[::2], group[1::2], strict=False):
-            agree += compare_traces(first, second, tolerance).kind is not Kind.MISMATCH
+            agree += compare_traces(first, second, tolerance).kind in (Kind.IDENTICAL, Kind.TIE)
             n += 1
     return Agreement(agree, n)
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from specbench.fidelity.columns import Columns
 from specbench.fidelity.conditional import TestResult, applicable
+from specbench.fidelity.doubts import Doubts
 from specbench.fidelity.support import support
 from specbench.stats.multiplicity import holm
 
@@ -117,7 +118,11 @@ def not_tested(reason: str) -> CellVerdict:
 
 
 def judge(
-    cells: Mapping[str, Columns], alpha: float = ALPHA, *, support_tolerance: float = 0.0
+    cells: Mapping[str, Columns],
+    alpha: float = ALPHA,
+    *,
+    support_tolerance: float = 0.0,
+    doubts: Mapping[str, Doubts | None] | None = None,
 ) -> dict[str, CellVerdict]:
     """Test every cell and correct for having tested all of them.
 
@@ -130,9 +135,13 @@ def judge(
         cells: per cell its tokens; a cell without any is not tested.
         alpha: chance of a false alarm over all cells together.
         support_tolerance: see ``fidelity.support``; its ``REPLAY_TOLERANCE`` for a replay.
+        doubts: of cells whose evidence is only known within bounds.
     """
+    doubts = doubts or {}
     held = {name: columns for name, columns in cells.items() if len(columns)}
-    tested = {name: _tests(columns, alpha / len(held)) for name, columns in held.items()}
+    tested = {
+        name: _tests(columns, alpha / len(held), doubts.get(name)) for name, columns in held.items()
+    }
     raw = [min(1.0, len(tests) * min(t.p for t in tests)) for tests in tested.values()]
     adjusted = dict(zip(tested, holm(raw), strict=True))
     verdicts = {}
@@ -145,9 +154,9 @@ def judge(
     return verdicts
 
 
-def _tests(columns: Columns, alpha: float) -> list[TestResult]:
+def _tests(columns: Columns, alpha: float, doubts: Doubts | None) -> list[TestResult]:
     tests = applicable(columns)
-    return [test(columns, alpha / len(tests)) for test in tests]
+    return [test(columns, alpha / len(tests), doubts) for test in tests]
 
 
 def _verdict(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from specbench.core.request import Request, RequestKey
 from specbench.core.suite import Prompt
 from specbench.engines.protocol import Engine
+from specbench.errors import SpecbenchError
 from specbench.measure.clock import Clock
 from specbench.measure.estimate import Speed
 from specbench.measure.requests import Conditions, Ready, build_request
+from specbench.metrics.timeline import output_tokens
 
 WARMUP_TOKENS = 8
 """Output tokens of a warm-up request: some steps with a draft and some without."""
@@ -18,10 +20,14 @@ WARMUP_TOKENS = 8
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What warm-up showed: the time of each arm's first request and seconds per output token."""
+    """What warm-up showed: the time of each arm's first request and seconds per output token.
+
+    ``failed`` holds, by arm, why it could not be warmed up.
+    """
 
     first_request_ms: Mapping[str, float]
     speed: Speed
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 def warmup_requests(
@@ -42,7 +48,7 @@ def warmup_requests(
                 built = build_request(engine, conditions, prompt, key, sampling, (), tokens)
                 if isinstance(built, Ready):
                     ready.append(built.request)
-        ready.sort(key=lambda request: len(request.token_ids))
+        ready.sort(key=_length)
         short.extend(ready[:1])
         long.extend(ready[1:][-1:])
     return short + long
@@ -54,24 +60,80 @@ def calibrate(
     arms: Sequence[str],
     requests: Sequence[Request],
     clock: Clock,
+    *,
+    spare: bool = False,
 ) -> Calibration:
-    """Warm every arm up at every concurrency, then time one pass of each."""
+    """Warm every arm up at every concurrency, then time one pass of each.
+
+    Args:
+        arms: all of them have begun; arms that live apart are warmed up by ``warm_start``.
+        spare: an arm that fails here is left out as long as another one works. A server that
+            died ends its arm and not the run; in one process a failure is everybody's.
+
+    Raises:
+        SpecbenchError: a request failed; the first failure where every arm is broken.
+    """
     first: dict[str, float] = {}
     measured: dict[tuple[str, int], float] = {}
+    failed: dict[str, SpecbenchError] = {}
     for concurrency in conditions.concurrency:
-        batch = [requests[i % len(requests)] for i in range(max(concurrency, len(requests)))]
+        batch = _batch(requests, concurrency)
+        timed = batch[: max(concurrency, len(conditions.samplings))]
         for arm in arms:
-            if arm not in first:
-                start = clock()
-                engine.warm_up(arm, requests[:1], 1)
-                first[arm] = (clock() - start) / 1e6
-            for _ in range(conditions.warmup):
-                engine.warm_up(arm, batch, concurrency)
-            timed = batch[: max(concurrency, len(conditions.samplings))]
+            if arm in failed:
+                continue
+            try:
+                if arm not in first:
+                    first[arm] = _first_request_ms(engine, arm, requests, clock)
+                for _ in range(conditions.warmup):
+                    engine.warm_up(arm, batch, concurrency)
+            except SpecbenchError as error:
+                failed[arm] = error
+                if not spare or len(failed) == len(arms):
+                    raise next(iter(failed.values())) from None
+                continue
             start = clock()
-            tokens = sum(len(trace.output_ids) for trace in engine.run(arm, timed, concurrency))
+            tokens = sum(map(output_tokens, engine.run(arm, timed, concurrency)))
             if tokens:
                 measured[arm, concurrency] = (clock() - start) / 1e9 / tokens
     engine.drain_ticks()
+    engine.drain_windows()
     slowest = max(measured.values(), default=0.0)
-    return Calibration(first, Speed("measured in warm-up", slowest, measured))
+    reasons = {arm: error.message for arm, error in failed.items()}
+    return Calibration(first, Speed("measured in warm-up", slowest, measured), reasons)
+
+
+def warm_start(
+    engine: Engine, conditions: Conditions, arm: str, requests: Sequence[Request], clock: Clock
+) -> dict[str, float]:
+    """Warm up an arm whose server was just started, at every concurrency; nothing is timed.
+
+    Returns:
+        ``first_request_ms``: what the first request took, for the record of this start.
+
+    Raises:
+        SpecbenchError: a request failed.
+    """
+    first = _first_request_ms(engine, arm, requests, clock)
+    for concurrency in conditions.concurrency:
+        for _ in range(conditions.warmup):
+            engine.warm_up(arm, _batch(requests, concurrency), concurrency)
+    engine.drain_ticks()
+    engine.drain_windows()
+    return {"first_request_ms": first}
+
+
+def _first_request_ms(engine: Engine, arm: str, requests: Sequence[Request], clock: Clock) -> float:
+    start = clock()
+    engine.warm_up(arm, requests[:1], 1)
+    return (clock() - start) / 1e6
+
+
+def _batch(requests: Sequence[Request], concurrency: int) -> list[Request]:
+    return [requests[i % len(requests)] for i in range(max(concurrency, len(requests)))]
+
+
+def _length(request: Request) -> int:
+    """Length of a prompt: its tokens, or its characters where no tokenizer is at hand."""
+    characters = sum(len(str(message.get("content", ""))) for message in request.messages)
+    return len(request.token_ids) or characters

@@ -31,6 +31,9 @@ class Speed:
         return self.measured.get((arm, concurrency), assumed)
 
 
+ASSUMED_START_S = 20.0
+"""Seconds until a server has loaded a model and answers, until a run has measured it."""
+
 SPREAD = 0.25
 """Assumed spread of the speed-up between prompts, until a run has measured it."""
 TWO_SIDED_95_POWER_80 = 1.96 + 0.84
@@ -39,7 +42,10 @@ TWO_SIDED_95_POWER_80 = 1.96 + 0.84
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Prompts, requests, largest possible number of output tokens, and seconds of a run."""
+    """Prompts, requests, largest possible number of output tokens, and seconds of a run.
+
+    ``starts`` counts the servers that are started; their time is in ``seconds``.
+    """
 
     arms: int
     items: int
@@ -47,6 +53,7 @@ class Estimate:
     tokens: int
     seconds: float
     basis: str
+    starts: int = 0
 
     @property
     def minutes(self) -> float:
@@ -70,8 +77,17 @@ def estimate(
     max_new_tokens: int,
     speed: Speed,
     done: Container[RecordId] = (),
+    starts: int = 0,
+    start_s: float = ASSUMED_START_S,
 ) -> Estimate:
-    """The cost of what is not done, if every answer runs to its length limit."""
+    """The cost of what is not done, if every answer runs to its length limit.
+
+    Args:
+        units: of all stages.
+        done: records that are kept and cost nothing.
+        starts: servers that are started, see ``stages.server_starts``.
+        start_s: seconds of one start.
+    """
     records = [record for unit in units for record in unit.records() if record not in done]
     seconds = sum(
         max_new_tokens * speed.seconds_per_token(record.arm, record.concurrency)
@@ -82,13 +98,17 @@ def estimate(
         items=len({(record.key.suite, record.key.item) for record in records}),
         requests=len(records),
         tokens=len(records) * max_new_tokens,
-        seconds=seconds,
+        seconds=seconds + starts * start_s,
         basis=speed.basis,
+        starts=starts,
     )
 
 
 def fit_budget(
-    budget_s: float, largest: int, cost: Callable[[int], Estimate]
+    budget_s: float,
+    largest: int,
+    cost: Callable[[int], Estimate],
+    fewest: int = FEWEST_ITEMS,
 ) -> tuple[int, Estimate]:
     """The largest number of prompts per suite whose estimated cost is within the budget.
 
@@ -96,17 +116,19 @@ def fit_budget(
         budget_s: seconds.
         largest: prompts per suite that were asked for.
         cost: the estimate for a number of prompts per suite.
+        fewest: prompts per suite below which a run is refused; one for each server start at least.
 
     Raises:
-        UsageError: not even ``FEWEST_ITEMS`` per suite fit.
+        UsageError: not even ``fewest`` per suite fit.
     """
-    for items in range(largest, 0, -1):
+    smallest = min(fewest, largest)
+    for items in range(largest, smallest - 1, -1):
         found = cost(items)
-        if found.seconds <= budget_s and items >= min(FEWEST_ITEMS, largest):
+        if found.seconds <= budget_s:
             return items, found
-    least = cost(min(FEWEST_ITEMS, largest))
+    least = cost(smallest)
     raise UsageError(
-        f"--budget of {budget_s / 60:.1f} minutes is too small: {min(FEWEST_ITEMS, largest)} "
+        f"--budget of {budget_s / 60:.1f} minutes is too small: {smallest} "
         f"prompts per suite take about {least.minutes:.1f} minutes ({least.basis})",
         "raise --budget, or lower --max-new-tokens or the number of arms and temperatures",
     )

@@ -22,8 +22,10 @@ class Unit:
     """Prompts that every arm decodes before the next unit begins, so that drift hits all alike.
 
     Attributes:
-        kind: ``item`` (one prompt, concurrency 1) or ``block`` (the same prompts for each arm).
+        kind: ``item`` (one prompt, concurrency 1), ``block`` (the same prompts for each arm) or
+            ``server`` (either, but each arm decodes all units of a stage before the next arm).
         orders: per turn, the arms in the order they run.
+        start: the stage it belongs to: which start of the servers decodes it, from 0.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Unit:
     repeat: int
     concurrency: int
     orders: tuple[tuple[str, ...], ...]
+    start: int = 0
 
     def key(self, prompt: Prompt, turn: int) -> RequestKey:
         """The request key of one turn of a prompt of this unit."""
@@ -66,13 +69,15 @@ def block_sizes(items: int, concurrency: int) -> list[int]:
     return [small + (index < extra) for index in range(blocks)]
 
 
-def plan_units(selection: Selection, conditions: Conditions, arms: Sequence[str]) -> list[Unit]:
-    """All units of a run in the order they run: suites in turn, temperatures side by side."""
+def plan_units(
+    selection: Selection, conditions: Conditions, arms: Sequence[str], start: int = 0
+) -> list[Unit]:
+    """All units of one start in the order they run: suites in turn, temperatures side by side."""
     units: list[Unit] = []
     for concurrency in conditions.concurrency:
         for repeat in range(conditions.repeats):
             cells = [
-                _cell(suite, prompts, sampling, repeat, concurrency, conditions.seed, arms)
+                _cell(suite, prompts, sampling, repeat, concurrency, conditions.seed, arms, start)
                 for suite, prompts in selection.items()
                 for sampling in conditions.samplings
             ]
@@ -89,22 +94,25 @@ def _cell(
     concurrency: int,
     seed: int,
     arms: Sequence[str],
+    start: int,
 ) -> list[Unit]:
     name = f"{suite}:T{sampling.temperature}:r{repeat}:c{concurrency}"
-    digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
+    # The first start has no suffix: names and orders are those of a run with one start.
+    ending = f":s{start}" if start else ""
+    digest = hashlib.sha256(f"{seed}:{name}{ending}".encode()).digest()
     rng = random.Random(int.from_bytes(digest[:8], "big"))
     sizes = block_sizes(len(prompts), concurrency)
     turns = max((len(prompt.turns) for prompt in prompts), default=0)
     orders = [balanced_orders(arms, len(sizes), rng) for _ in range(turns)]
-    units, start = [], 0
+    units, first = [], 0
     for index, size in enumerate(sizes):
-        members = tuple(prompts[start : start + size])
-        start += size
+        members = tuple(prompts[first : first + size])
+        first += size
         depth = max(len(prompt.turns) for prompt in members)
         item = concurrency == 1
         units.append(
             Unit(
-                name=f"{name}:{members[0].id if item else f'block{index}'}",
+                name=f"{name}:{members[0].id if item else f'block{index}'}{ending}",
                 kind="item" if item else "block",
                 suite=suite,
                 prompts=members,
@@ -112,6 +120,7 @@ def _cell(
                 repeat=repeat,
                 concurrency=concurrency,
                 orders=tuple(orders[turn][index] for turn in range(depth)),
+                start=start,
             )
         )
     return units

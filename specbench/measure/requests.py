@@ -6,11 +6,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from specbench.core.prompt import Message
 from specbench.core.request import Limits, Request, RequestKey, Sampling
 from specbench.core.suite import Prompt
 from specbench.engines.protocol import Engine, RenderedPrompt
 from specbench.errors import SpecbenchError
 from specbench.suites.templates import messages_for_turn
+
+UNKNOWN_CONTEXT = 1 << 30
+"""An engine whose context limit is at least this says that it does not know it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,14 @@ def request_seed(seed: int, key: RequestKey) -> int:
     return int.from_bytes(hashlib.sha256(parts.encode()).digest()[:8], "big") >> 1
 
 
-def context_limit(engine: Engine, conditions: Conditions) -> int:
-    """The smaller of the engine's and the declared context limit."""
-    declared = conditions.context
-    return engine.context_limit if declared is None else min(declared, engine.context_limit)
+def context_limit(engine: Engine, conditions: Conditions) -> int | None:
+    """The smaller of the engine's and the declared context limit; None where neither is known."""
+    known = [
+        limit
+        for limit in (conditions.context, engine.context_limit)
+        if limit is not None and limit < UNKNOWN_CONTEXT
+    ]
+    return min(known, default=None)
 
 
 def check_prompts(engine: Engine, selection: Mapping[str, Sequence[Prompt]]) -> RenderedPrompt:
@@ -75,7 +83,7 @@ def check_prompts(engine: Engine, selection: Mapping[str, Sequence[Prompt]]) -> 
     for prompts in selection.values():
         for prompt in prompts:
             try:
-                return engine.render(messages_for_turn(prompt, 0, ()))
+                return _rendered(engine, prompt, messages_for_turn(prompt, 0, ()))
             except SpecbenchError as error:
                 first = first or error
     raise first or SpecbenchError("no prompts are selected")
@@ -90,21 +98,21 @@ def build_request(
     answers: Sequence[str],
     max_new_tokens: int | None = None,
 ) -> Ready | Unsent:
-    """Render one turn and check that it can be sent: nothing is ever cut to fit."""
+    """Render one turn and check that it can be sent: nothing is ever cut to fit.
+
+    The request holds the conversation beside its token ids: routes that take no ids need it.
+    Where no tokenizer is at hand the length is not known before the server counts it; then only
+    an empty text is held back.
+    """
     try:
-        rendered = engine.render(messages_for_turn(prompt, key.turn, answers))
+        messages = messages_for_turn(prompt, key.turn, answers)
+        rendered = _rendered(engine, prompt, messages)
     except SpecbenchError as error:
         return Unsent(f"prompt cannot be rendered: {error.message}", failed=True)
-    limit, length = context_limit(engine, conditions), len(rendered.token_ids)
-    reason = ""
-    if length == 0:
-        reason = "skipped: empty prompt"
-    elif length == limit:
-        reason = "skipped: no room"
-    elif length > limit:
-        reason = f"skipped: prompt {length} > context {limit}"
+    limit = context_limit(engine, conditions)
+    reason = _without_room(rendered, limit)
     if reason:
-        return Unsent(reason, length, rendered.digest)
+        return Unsent(reason, len(rendered.token_ids), rendered.digest)
     request = Request(
         key=key,
         token_ids=tuple(rendered.token_ids),
@@ -112,5 +120,26 @@ def build_request(
         limits=Limits(max_new_tokens or conditions.max_new_tokens, context=limit),
         stops=engine.stops(conditions.stop),
         seed=request_seed(conditions.seed, key),
+        messages=tuple(messages),
+        passed_on=prompt.passed_on,
     )
     return Ready(request, rendered.digest)
+
+
+def _rendered(engine: Engine, prompt: Prompt, messages: Sequence[Message]) -> RenderedPrompt:
+    """The prompt as the engine sees it; tools and template options change its text."""
+    if prompt.passed_on:
+        return engine.render(messages, prompt.passed_on)
+    return engine.render(messages)
+
+
+def _without_room(rendered: RenderedPrompt, limit: int | None) -> str:
+    """Why a prompt cannot be sent; empty where it can."""
+    if not rendered.tokenised:
+        return "" if rendered.text else "skipped: empty prompt"
+    length = len(rendered.token_ids)
+    if length == 0:
+        return "skipped: empty prompt"
+    if limit is None or length < limit:
+        return ""
+    return "skipped: no room" if length == limit else f"skipped: prompt {length} > context {limit}"

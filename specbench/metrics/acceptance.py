@@ -143,7 +143,10 @@ def k_effective(traces: Sequence[Trace]) -> Quantity:
 
 
 def tokens_outside_steps(traces: Sequence[Trace]) -> Quantity:
-    """Output tokens that no decode step committed: one per request, from its prefill."""
+    """Output tokens that no decode step committed: of each request those of its prefill.
+
+    That is one, and more where the engine verifies a first draft together with the prompt.
+    """
     kept = finished(traces)
     if not kept:
         return nothing("no finished request", "tokens")

@@ -33,7 +33,11 @@ _TABLE = (
         "tokens/step",
     ),
     Definition(
-        "accept_rate", "sum of accepted / sum of judged; none where nothing was drafted", "1"
+        "accept_rate",
+        "sum of accepted / sum of judged; none where nothing was drafted; of verified, not judged, "
+        "where an engine tells totals alone",
+        "1",
+        2,
     ),
     Definition("waste", "1 - sum of accepted / sum of verified", "1"),
     Definition(
@@ -43,8 +47,10 @@ _TABLE = (
         "accept_pos",
         "per draft position k: judged_k = steps with judged >= k, reached_k = those that accepted "
         ">= k-1, accepted_k = those that accepted >= k; rate_k = accepted_k / judged_k, "
-        "conditional_k = accepted_k / reached_k",
+        "conditional_k = accepted_k / reached_k; where an engine tells totals alone there is no "
+        "judged_k and rate_k is per step with verified > 0",
         "steps, 1",
+        2,
     ),
     Definition(
         "alpha",
@@ -57,18 +63,34 @@ _TABLE = (
         "root of (1 - a^(K+1)) / (1 - a) = 1 + accepted_mean, K = k_effective",
         "1",
     ),
-    Definition("k_effective", "largest number of tokens verified in one step", "tokens"),
+    Definition(
+        "k_effective",
+        "largest number of tokens verified in one step; the smallest K that explains the totals "
+        "where an engine tells those alone",
+        "tokens",
+        2,
+    ),
     Definition(
         "tokens_outside_steps",
-        "output tokens that no decode step committed (the prefill's token of each request)",
+        "output tokens that no decode step committed (those of each request's prefill)",
         "tokens",
     ),
     Definition("ttft", "first token of any kind - request start", "ms"),
+    Definition(
+        "ttfo",
+        "first visible token - request start: reasoning before the answer is waited for; ttft "
+        "where nothing is hidden",
+        "ms",
+    ),
     Definition("first_request", "ttft of the request that started first", "ms"),
     Definition("ttft_overhead", "ttft of the arm - ttft of plain, paired by request", "ms"),
     Definition("itl_chunk", "gap between two consecutive arrivals", "ms"),
     Definition(
-        "itl", "gap / tokens in the later arrival, weighted by tokens: per-token latency", "ms"
+        "itl",
+        "gap / tokens in the later arrival, weighted by tokens: per-token latency; tokens of one "
+        "decode step that arrive apart are joined where steps are known",
+        "ms",
+        2,
     ),
     Definition("tpot", "(t_last - t_first) / (N - tokens of the first arrival)", "ms"),
     Definition("latency_e2e", "last token - request start", "ms"),

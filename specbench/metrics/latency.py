@@ -1,7 +1,7 @@
 """Latency: of one request, and its mean and quantiles over requests, gaps or tokens.
 
 Quantiles are observed values (``stats.quantile``); ``itl`` weighs each gap by the tokens it
-brought. Intervals resample whole units of timing.
+brought. Intervals resample whole units of timing, and before them the starts of the servers.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from specbench.metrics.timeline import (
     decode_tokens,
     end_ns,
     finished,
+    step_arrivals,
     token_arrivals,
 )
-from specbench.metrics.units import Pair, indices, sums, time_labels
+from specbench.metrics.units import Pair, indices, label_starts, sums, time_labels
 from specbench.stats.bootstrap import total_ratio
 from specbench.stats.quantile import quantile_intervals
 
@@ -34,6 +35,19 @@ def ttft(trace: Trace) -> Quantity:
     if missing is not None:
         return missing
     return _ms(token_arrivals(trace)[0][0] - trace.start_ns)
+
+
+def ttfo(trace: Trace) -> Quantity:
+    """First visible token minus request start, ms; ``ttft`` where nothing is hidden before it.
+
+    Nothing to measure where an output consists of reasoning alone.
+    """
+    if trace.first_visible_ns is not None and trace.granularity is not Granularity.REQUEST:
+        return _ms(trace.first_visible_ns - trace.start_ns) if trace.ok else ttft(trace)
+    first = ttft(trace)
+    if first.known and not trace.text:
+        return nothing("no token of the output is visible", "ms")
+    return first
 
 
 def tpot(trace: Trace) -> Quantity:
@@ -68,15 +82,15 @@ def latency_e2e(trace: Trace) -> Quantity:
 
 def gaps(trace: Trace) -> Weighted:
     """(gap in ms, tokens of the later arrival) for each two consecutive arrivals."""
-    rows = token_arrivals(trace)
-    return [
-        ((later - earlier) / NS_PER_MS, tokens) for (earlier, _), (later, tokens) in pairwise(rows)
-    ]
+    return _gaps(token_arrivals(trace))
 
 
 def per_token_gaps(trace: Trace) -> Weighted:
-    """(gap / tokens in ms, tokens): each token of an arrival waited its share of the gap."""
-    return [(gap / tokens, tokens) for gap, tokens in gaps(trace)]
+    """(gap / tokens in ms, tokens): each token of a step, or arrival, waited its share of the gap.
+
+    Steps where the engine shows them, else arrivals (``timeline.step_arrivals``).
+    """
+    return [(gap / tokens, tokens) for gap, tokens in _gaps(step_arrivals(trace))]
 
 
 def per_request(
@@ -134,7 +148,8 @@ def _summary(
     labels = time_labels([trace for trace, _ in held])
     totals = sums(labels, [sum(value * weight for value, weight in row) for _, row in held])
     weights = sums(labels, [sum(weight for _, weight in row) for _, row in held])
-    mean = total_ratio(totals, weights, seed=seed, unit="ms")
+    starts = label_starts(labels, [trace for trace, _ in held])
+    mean = total_ratio(totals, weights, seed=seed, unit="ms", groups=starts)
     observations = [
         (value, weight, label)
         for (_, row), label in zip(held, indices(labels), strict=True)
@@ -142,8 +157,14 @@ def _summary(
     ]
     values, counts, clusters = zip(*observations, strict=True)
     qs = tuple(QUANTILES.values())
-    found = quantile_intervals(values, counts, clusters, qs, seed=seed, unit="ms")
+    found = quantile_intervals(values, counts, clusters, qs, seed=seed, unit="ms", groups=starts)
     return {"mean": mean, **dict(zip(QUANTILES, found, strict=True))}
+
+
+def _gaps(rows: Sequence[tuple[int, int]]) -> Weighted:
+    return [
+        ((later - earlier) / NS_PER_MS, tokens) for (earlier, _), (later, tokens) in pairwise(rows)
+    ]
 
 
 def _ms(nanoseconds: float) -> Quantity:

@@ -20,7 +20,7 @@ from specbench.metrics.timeline import (
     length,
     output_tokens,
 )
-from specbench.metrics.units import Pair, time_labels
+from specbench.metrics.units import Pair, label_starts, time_labels
 from specbench.stats.bootstrap import ratio_interval
 from specbench.stats.power import detectable_difference
 
@@ -31,7 +31,8 @@ Columns = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...], tuple[f
 class UnitTotals:
     """Seconds and tokens of both arms per independent unit; what the bootstrap resamples.
 
-    ``basis`` names the time: "decode time", "request time" or "makespan".
+    ``basis`` names the time: "decode time", "request time" or "makespan"; ``starts`` the start of
+    the servers that each unit belongs to.
     """
 
     units: tuple[str, ...]
@@ -40,6 +41,7 @@ class UnitTotals:
     time_arm: tuple[float, ...]
     tokens_arm: tuple[float, ...]
     basis: str
+    starts: tuple[int, ...] = ()
 
     @property
     def columns(self) -> Columns:
@@ -57,7 +59,8 @@ def unit_totals(joined: Sequence[Pair], *, prefill: bool) -> UnitTotals:
     """
     together = any(pair.arm.concurrency > 1 for pair in joined)
     blocks: dict[str, list[Pair]] = {}
-    for pair, label in zip(joined, _labels(joined, together), strict=True):
+    labels = _labels(joined, together)
+    for pair, label in zip(joined, labels, strict=True):
         blocks.setdefault(label, []).append(pair)
     whole = together or prefill
     tokens = output_tokens if whole else decode_tokens
@@ -76,6 +79,7 @@ def unit_totals(joined: Sequence[Pair], *, prefill: bool) -> UnitTotals:
         time_arm=tuple(map(seconds, arms)),
         tokens_arm=tuple(_total(traces, tokens) for traces in arms),
         basis="makespan" if together else "request time" if prefill else "decode time",
+        starts=tuple(label_starts(labels, [pair.arm for pair in joined])),
     )
 
 
@@ -94,7 +98,8 @@ def detectable(joined: Sequence[Pair], *, seed: int) -> Quantity:
     missing = _absent(joined, prefill=False)
     if missing is not None:
         return replace(missing, unit="1")
-    return detectable_difference(*unit_totals(joined, prefill=False).columns, seed=seed)
+    totals = unit_totals(joined, prefill=False)
+    return detectable_difference(*totals.columns, seed=seed, groups=totals.starts)
 
 
 def in_words(value: Quantity) -> str:
@@ -110,7 +115,7 @@ def _speedup(joined: Sequence[Pair], *, prefill: bool, seed: int) -> Quantity:
     if missing is not None:
         return missing
     totals = unit_totals(joined, prefill=prefill)
-    found = ratio_interval(*totals.columns, seed=seed)
+    found = ratio_interval(*totals.columns, seed=seed, groups=totals.starts)
     return replace(found, method=f"{found.method}; {totals.basis}") if found.known else found
 
 

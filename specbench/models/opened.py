@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from specbench.core.prompt import RenderedPrompt
+from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Stops
 from specbench.models import selfcheck, vocabulary
 from specbench.models.kv_pool import KVPool
@@ -46,13 +46,16 @@ class OpenedTarget:
         """Largest top-2 margin that rounding can flip: twice the measured verify error."""
         return 2 * max(self.self_check.verify_error, self.self_check.packed_error)
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> RenderedPrompt:
+    def render(
+        self, messages: Sequence[Message], passed_on: Mapping[str, object] | None = None
+    ) -> RenderedPrompt:
         """Chat template and tokenisation, see ``suites.templates.render``."""
         return render(
             self.loaded.tokenizer,
             messages,
             template=self.settings.get("template"),
             system_policy=self.settings.get("system_policy", "merge-into-user"),
+            passed_on=passed_on,
         )
 
     def stops(self, strings: Sequence[str] = ()) -> Stops:

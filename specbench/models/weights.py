@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from specbench.core.cache import cache_folder
 from specbench.models.folder import weight_files
-from specbench.models.locate import cache_folder
 
 
 def weight_hash(path: Path, *, cached: bool = True) -> str:

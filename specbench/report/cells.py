@@ -19,9 +19,13 @@ class Footnotes:
 
     def mark(self, reason: str) -> str:
         """``n/a`` with the number of its reason."""
+        return f"n/a{self.number(reason)}"
+
+    def number(self, reason: str) -> str:
+        """The number of a note, in brackets."""
         if reason not in self.notes:
             self.notes.append(reason)
-        return f"n/a[{self.notes.index(reason) + 1}]"
+        return f"[{self.notes.index(reason) + 1}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +44,37 @@ def grid(summary: Summary) -> Grid:
     the arms do not already say it.
     """
     notes = Footnotes()
+    header, rows = summary_rows(summary, notes)
     loaded = any(row.concurrency != 1 for row in summary.rows)
-    header = ["suite", "T", "arm", "accept length", "accept rate", "ITL p50/p99 ms", "TTFT ms"]
-    header += ["tok/s", SPEEDUP, "output", "rule", "lossless"]
     named = all(_says(row.arm, row.rule) for row in summary.rows)
-    if loaded:
-        header.insert(2, "c")
-    rows = []
-    for row in summary.rows:
-        cells = _row(row, notes)
-        if loaded:
-            cells.insert(2, str(row.concurrency))
-        if named:
-            del cells[-2]
-        rows.append(tuple(cells))
-    if named:
-        header.remove("rule")
-    return Grid(tuple(header), tuple(rows), tuple(notes.notes))
+    kept = [
+        place
+        for place, name in enumerate(header)
+        if (name != "c" or loaded) and (name != "rule" or not named)
+    ]
+    return Grid(
+        tuple(header[place] for place in kept),
+        tuple(tuple(row[place] for place in kept) for row in rows),
+        tuple(notes.notes),
+    )
+
+
+HEADER = (
+    *("suite", "T", "c", "arm", "accept length", "accept rate", "ITL p50/p99 ms", "TTFT ms"),
+    *("tok/s", SPEEDUP, "output", "rule", "lossless"),
+)
+
+
+def summary_rows(
+    summary: Summary, notes: Footnotes
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """All columns: their names, and one row per cell."""
+    return HEADER, [tuple(_row(row, notes)) for row in summary.rows]
+
+
+def footnoted(table: Grid) -> list[str]:
+    """The footnotes with their numbers."""
+    return [f"[{number}] {text}" for number, text in enumerate(table.footnotes, 1)]
 
 
 def _row(row: SummaryRow, notes: Footnotes) -> list[str]:
@@ -66,8 +84,9 @@ def _row(row: SummaryRow, notes: Footnotes) -> list[str]:
     return [
         row.suite,
         f"{row.temperature:g}",
+        str(row.concurrency),
         f"{row.arm} !" if row.guards else row.arm,
-        number(figures["accept_length"], ".2f", notes),
+        _accept_length(row, notes),
         number(figures["accept_rate"], ".2f", notes),
         f"{_short(median.value)}/{_short(tail.value)}"
         if median.value is not None and tail.value is not None
@@ -79,6 +98,19 @@ def _row(row: SummaryRow, notes: Footnotes) -> list[str]:
         row.rule or "-",
         _lossless(row),
     ]
+
+
+def _accept_length(row: SummaryRow, notes: Footnotes) -> str:
+    """The accept length; that of drafted steps where only these were counted, and named so."""
+    drafted = row.figures.get("accept_length_drafted")
+    if row.figures["accept_length"].value is None and drafted and drafted.value is not None:
+        return f"{drafted.value:.2f} {notes.number(DRAFTED_ONLY)}"
+    return number(row.figures["accept_length"], ".2f", notes)
+
+
+DRAFTED_ONLY = (
+    "accept_length_drafted: over steps that had a draft, the only ones that the engine counts"
+)
 
 
 def _says(arm: str, rule: str) -> bool:
@@ -177,8 +209,12 @@ def first_tokens(summary: Summary) -> list[str]:
 
 
 def memory(summary: Summary) -> list[str]:
-    """Weights and KV bytes per token of each arm, in words."""
-    return [f"{arm}: {', '.join(_held(held))}" for arm, held in summary.memory.items()]
+    """Weights and KV bytes per token of each arm whose engine tells, in words."""
+    return [
+        f"{arm}: {', '.join(_held(held))}"
+        for arm, held in summary.memory.items()
+        if any(size is not None for size in held.values())
+    ]
 
 
 def _held(held: Mapping[str, int | None]) -> list[str]:

@@ -12,6 +12,7 @@ from specbench.report.cells import (
     SPEEDUP,
     Grid,
     first_tokens,
+    footnoted,
     grid,
     heading,
     identities,
@@ -43,12 +44,12 @@ class ConsoleSummary:
         summary = self._summary
         yield Text(heading(summary), style="bold")
         yield Text(state(summary), style="" if summary.complete else "bold red")
-        yield self._table(grid(summary))
+        yield grid_table(grid(summary))
         yield Text(summary.sentence, style="bold")
         fidelity = prices(summary)
         if fidelity.rows:
             yield Text("\nspeed and its price at temperature > 0, all suites:")
-            yield self._table(fidelity)
+            yield grid_table(fidelity)
         for title, lines in self._notes():
             if lines:
                 yield Text(f"\n{title}")
@@ -56,27 +57,10 @@ class ConsoleSummary:
                     yield Text(f"  {text}")
         yield Text(f"\n{self._path}")
 
-    def _table(self, content: Grid) -> Table:
-        table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-        for name in content.header:
-            # Words of a header stand below each other: the figures decide how wide a column is.
-            table.add_column(
-                HEADERS.get(name, name.replace(" ", "\n", 1)),
-                justify="right" if name in NUMERIC else "left",
-                overflow="fold",
-                no_wrap=name in (SPEEDUP, "suite"),
-            )
-        for index, row in enumerate(content.rows):
-            texts = [Text(cell, style=_style(cell)) for cell in row]
-            key = 2 if content.header[0] == "suite" else 1
-            last = index + 1 == len(content.rows) or content.rows[index + 1][:key] != row[:key]
-            table.add_row(*texts, end_section=last)
-        return table
-
     def _notes(self) -> list[tuple[str, Sequence[str]]]:
         summary = self._summary
-        footnotes = [f"[{i}] {text}" for i, text in enumerate(grid(summary).footnotes, 1)]
-        unpriced = [f"[{i}] {text}" for i, text in enumerate(prices(summary).footnotes, 1)]
+        footnotes = footnoted(grid(summary))
+        unpriced = footnoted(prices(summary))
         return [
             ("not available:", footnotes),
             ("is the output still the target's?", verdicts(summary)),
@@ -90,6 +74,25 @@ class ConsoleSummary:
             ("time to first token, arm minus plain:", first_tokens(summary)),
             ("memory:", memory(summary)),
         ]
+
+
+def grid_table(content: Grid) -> Table:
+    """The table of a summary."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in content.header:
+        # Words of a header stand below each other: the figures decide how wide a column is.
+        table.add_column(
+            HEADERS.get(name, name.replace(" ", "\n", 1)),
+            justify="right" if name in NUMERIC else "left",
+            overflow="fold",
+            no_wrap=name in (SPEEDUP, "suite"),
+        )
+    for index, row in enumerate(content.rows):
+        texts = [Text(cell, style=_style(cell)) for cell in row]
+        key = 2 if content.header[0] == "suite" else 1
+        last = index + 1 == len(content.rows) or content.rows[index + 1][:key] != row[:key]
+        table.add_row(*texts, end_section=last)
+    return table
 
 
 def _style(cell: str) -> str:

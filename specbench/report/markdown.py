@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from specbench.report.cells import (
     Grid,
     first_tokens,
+    footnoted,
     grid,
     heading,
     identities,
@@ -27,10 +28,10 @@ def markdown(summary: Summary) -> str:
     if fidelity.rows:
         parts += ["", "## Speed and its price at temperature > 0", "", *table_lines(fidelity)]
     parts += _section("Is the output still the target's?", verdicts(summary))
-    parts += _section("No price", [f"[{i}] {n}" for i, n in enumerate(fidelity.footnotes, 1)])
+    parts += _section("No price", footnoted(fidelity))
     parts += _section("Quality of answers, paired with plain", qualities(summary))
     parts += _section("Quality was computed by", signatures(summary))
-    parts += _section("Not available", [f"[{i}] {n}" for i, n in enumerate(table.footnotes, 1)])
+    parts += _section("Not available", footnoted(table))
     parts += _section("Greedy outputs that differ from plain's", identities(summary))
     parts += _section("Without looping outputs", loops(summary))
     parts += _section("Warnings", summary.warnings)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from specbench.core.arm import PLAIN, ArmMemory
 from specbench.core.quantity import Quantity
-from specbench.core.trace import Tick, Trace
+from specbench.core.trace import Tick, Trace, Window
 from specbench.metrics.table import measure_cell
 from specbench.results.read import Recorded
+
+Part = TypeVar("Part", Tick, Window)
 
 ALL_SUITES = "all"
 """Name of the cells that pool every suite of a run."""
@@ -41,6 +43,7 @@ class MeasuredCell:
     traces: tuple[Trace, ...]
     plain: tuple[Trace, ...]
     ticks: tuple[Tick, ...]
+    windows: tuple[Window, ...]
     metrics: Mapping[str, Mapping[str, Quantity]]
 
     @property
@@ -63,7 +66,8 @@ def cell_records(recorded: Recorded) -> dict[Cell, CellRecords]:
             if cell in grouped:
                 grouped[cell].append(trace)
     return {
-        cell: CellRecords(tuple(traces), tuple(grouped[cell._replace(arm=PLAIN)]))
+        # An attached server without a plain one beside it has no plain arm.
+        cell: CellRecords(tuple(traces), tuple(grouped.get(cell._replace(arm=PLAIN), ())))
         for cell, traces in grouped.items()
     }
 
@@ -72,11 +76,17 @@ def measure_cells(recorded: Recorded) -> dict[Cell, MeasuredCell]:
     """Every cell of a run with all its metrics."""
     measured = {}
     for cell, (traces, plain) in cell_records(recorded).items():
-        ticks = _ticks(recorded, cell, traces)
+        ticks = _of_units(recorded.ticks, cell, traces)
+        windows = _of_units(recorded.windows, cell, traces)
         metrics = measure_cell(
-            traces, plain, ticks, _memory(recorded, cell), seed=recorded.manifest.seed
+            traces,
+            plain,
+            ticks,
+            _memory(recorded, cell),
+            seed=recorded.manifest.seed,
+            windows=windows,
         )
-        measured[cell] = MeasuredCell(traces, plain, tuple(ticks), metrics)
+        measured[cell] = MeasuredCell(traces, plain, tuple(ticks), tuple(windows), metrics)
     return measured
 
 
@@ -106,12 +116,17 @@ def _split(recorded: Recorded, suite: str) -> list[str]:
     return sorted(category for category, items in prompts.items() if len(items) > 1)
 
 
-def _ticks(recorded: Recorded, cell: Cell, traces: Sequence[Trace]) -> list[Tick]:
-    """The ticks of the units behind a cell; a block that also holds other categories has none."""
+def _of_units(
+    held: Mapping[tuple[str, str], Sequence[Part]], cell: Cell, traces: Sequence[Trace]
+) -> list[Part]:
+    """The ticks or windows of the units behind a cell.
+
+    A block that also holds other categories has none that belong to this one alone.
+    """
     units = dict.fromkeys(trace.unit for trace in traces)
     if cell.category and cell.concurrency > 1:
         return []
-    return [tick for unit in units for tick in recorded.ticks.get((cell.arm, unit), ())]
+    return [part for unit in units for part in held.get((cell.arm, unit), ())]
 
 
 def _memory(recorded: Recorded, cell: Cell) -> ArmMemory | None:

@@ -33,9 +33,7 @@ def greedy_identity(cell: Cell, records: CellRecords, limit: float) -> GreedySum
     if cell.temperature >= GREEDY_BELOW or records.traces == records.plain:
         return None
     verdicts = {
-        _name(pair.arm.key): compare_traces(
-            pair.plain, pair.arm, limit
-        )
+        _name(pair.arm.key): compare_traces(pair.plain, pair.arm, limit)
         for pair in pairs(records.traces, records.plain)
         if pair.arm.prompt_hash == pair.plain.prompt_hash
     }
@@ -53,6 +51,6 @@ def quantities(found: GreedySummary | None) -> Mapping[str, Quantity]:
     if found is None:
         return {str(kind): nothing("nothing to compare with plain", "requests") for kind in Kind}
     total = found.identical + len(found.differing)
-    counts = {kind: len(found.named(kind)) for kind in (Kind.TIE, Kind.MISMATCH)}
+    counts = {kind: len(found.named(kind)) for kind in Kind}
     counts[Kind.IDENTICAL] = found.identical
     return {str(kind): Quantity(float(counts[kind]), "requests", n=total) for kind in Kind}

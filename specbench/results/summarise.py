@@ -19,6 +19,7 @@ from specbench.results.verdict import sentence
 
 FIGURES = {
     "accept_length": ("accept_length", "value"),
+    "accept_length_drafted": ("accept_length_drafted", "value"),
     "accept_length_sound": ("accept_length", "nondegenerate"),
     "accept_rate": ("accept_rate", "value"),
     "itl_p50": ("itl", "p50"),
@@ -149,6 +150,8 @@ def _greedy_word(found: GreedySummary | None, lossless: str) -> str:
         # From a lossy rule a difference is what was asked for, not a defect.
         word = "differs" if lossless in (LOSSY, MEANINGLESS) else "MISMATCH"
         return f"{word} {len(mismatches)}/{total}"
+    if unjudged := found.named(Kind.UNJUDGED):
+        return f"differs {len(unjudged)}/{total}"
     return f"tie {len(ties)}/{total}" if ties else "identical"
 
 

@@ -8,9 +8,16 @@ from specbench.results.summary import Figure, SummaryRow
 
 EXPLAINED = frozenset(
     {
+        "counted_estimated",
         "degenerate",
         "first_request_slow",
+        "k_effective",
+        "late_requests",
+        "one_server_start",
         "output_lengths_differ",
+        "output_unjudged",
+        "retried",
+        "seed_ignored",
         "split_by_resume",
         "time_unattributed",
         "ttft_outlier",

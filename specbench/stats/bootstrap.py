@@ -2,7 +2,9 @@
 
 A unit (a prompt with its turns and repeats, a block of prompts, a server start) is resampled as a
 whole, because the steps and tokens inside it are correlated. BCa: Efron 1987; Efron and Tibshirani
-1993, chapter 14.
+1993, chapter 14. Where units belong to several groups, as prompts to starts of a server, groups are
+resampled first and units inside them second; the interval is then the percentile one, whose bias
+with few groups ``stats.nested`` states.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from specbench.core.quantity import Quantity, nothing
+from specbench.stats.nested import nested_counts, several
 
 LEVEL = 0.95
 RESAMPLES = 4999
 FEWEST_UNITS = 3
 """With fewer units a bootstrap has nothing to resample and no interval is formed."""
+UNOBSERVED = "no interval: resamples without observations"
 
 Array = NDArray[np.float64]
 Statistic = Callable[..., Any]
@@ -35,6 +39,7 @@ def total_ratio(
     level: float = LEVEL,
     method: str = "BCa",
     empty: str = "the denominator is zero",
+    groups: ArrayLike | None = None,
 ) -> Quantity:
     """Ratio of totals, sum(numerator) / sum(denominator), with a bootstrap interval over units.
 
@@ -46,12 +51,16 @@ def total_ratio(
         level: coverage of the interval.
         method: "BCa" or "percentile".
         empty: reason given where no unit holds an observation.
+        groups: label of each unit's group (start of the server); None or one label = one level.
     """
     top, bottom = _columns(numerator, denominator)
     held = bottom != 0.0
     if not held.any():
         return nothing(empty, unit)
-    return _interval((top[held], bottom[held]), _total_ratio, seed, unit, level, method)
+    columns = (top[held], bottom[held])
+    if groups is not None and several(kept := _labels(groups, held)):
+        return _nested(columns, _total_ratio, kept, seed, unit, level)
+    return _interval(columns, _total_ratio, seed, unit, level, method)
 
 
 def ratio_interval(
@@ -64,6 +73,7 @@ def ratio_interval(
     level: float = LEVEL,
     method: str = "BCa",
     unit: str = "x",
+    groups: ArrayLike | None = None,
 ) -> Quantity:
     """(sum num_a / sum den_a) / (sum num_b / sum den_b), arms a and b paired by unit.
 
@@ -77,12 +87,15 @@ def ratio_interval(
         level: coverage of the interval.
         method: "BCa" (falls back to the percentile interval where undefined) or "percentile".
         unit: unit of the result.
+        groups: label of each unit's group (start of the server); None or one label = one level.
     """
     columns = _columns(numerator_a, denominator_a, numerator_b, denominator_b)
     if len(columns[0]) == 0:
         return nothing("no paired unit", unit)
     if any(column.sum() == 0.0 for column in columns[1:]):
         return nothing("a total of the ratio is zero", unit)
+    if groups is not None and several(kept := _labels(groups, np.full(len(columns[0]), True))):
+        return _nested(columns, ratio_of_ratios, kept, seed, unit, level)
     return _interval(columns, ratio_of_ratios, seed, unit, level, method)
 
 
@@ -105,6 +118,37 @@ def _columns(*arrays: ArrayLike) -> tuple[Array, ...]:
     return columns
 
 
+def _labels(groups: ArrayLike, held: NDArray[np.bool_]) -> NDArray[Any]:
+    labels = np.asarray(groups)
+    if labels.shape != held.shape:
+        raise ValueError(f"one group per unit is needed, got {labels.shape} for {held.shape}")
+    return labels[held]
+
+
+def _nested(
+    columns: tuple[Array, ...],
+    statistic: Statistic,
+    groups: NDArray[Any],
+    seed: int,
+    unit: str,
+    level: float,
+) -> Quantity:
+    value, units = float(statistic(*columns)), len(columns[0])
+    if units < FEWEST_UNITS:
+        return Quantity(value, unit, n=units, method=_too_few(units))
+    times = nested_counts(groups, RESAMPLES, np.random.default_rng(seed))
+    found = statistic(*((times @ column)[:, None] for column in columns))
+    if not np.isfinite(found).all():
+        return Quantity(value, unit, n=units, method=UNOBSERVED)
+    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    name = f"bootstrap-percentile over {len(np.unique(groups))} starts, then {units} units"
+    return Quantity(value, unit, float(low), float(high), level, units, name)
+
+
+def _too_few(units: int) -> str:
+    return f"no interval: {units} independent units, {FEWEST_UNITS} are needed"
+
+
 def _interval(
     columns: tuple[Array, ...],
     statistic: Statistic,
@@ -115,8 +159,7 @@ def _interval(
 ) -> Quantity:
     value, units = float(statistic(*columns)), len(columns[0])
     if units < FEWEST_UNITS:
-        why = f"no interval: {units} independent units, {FEWEST_UNITS} are needed"
-        return Quantity(value, unit, n=units, method=why)
+        return Quantity(value, unit, n=units, method=_too_few(units))
     tries = ("BCa", "percentile") if method == "BCa" else (method,)
     for attempt in tries:
         low, high = _bounds(columns, statistic, seed, level, attempt)
@@ -125,7 +168,7 @@ def _interval(
             if attempt != method:
                 name += f" ({method} undefined)"
             return Quantity(value, unit, low, high, level, units, name)
-    return Quantity(value, unit, n=units, method="no interval: resamples without observations")
+    return Quantity(value, unit, n=units, method=UNOBSERVED)
 
 
 def _bounds(

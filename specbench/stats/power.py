@@ -10,6 +10,7 @@ from scipy import stats
 
 from specbench.core.quantity import Quantity, nothing
 from specbench.stats.bootstrap import FEWEST_UNITS, RESAMPLES, ratio_of_ratios
+from specbench.stats.nested import nested_counts, several
 
 ALPHA = 0.05
 POWER = 0.8
@@ -24,12 +25,16 @@ def detectable_difference(
     seed: int,
     alpha: float = ALPHA,
     power: float = POWER,
+    groups: ArrayLike | None = None,
 ) -> Quantity:
     """Smallest relative difference between paired arms that this many units could show, unit 1.
 
     exp((z(1 - alpha/2) + z(power)) * s) - 1, with s the bootstrap standard deviation of the log
     ratio of totals over units: a two-sided test at ``alpha`` finds a difference of this size with
     probability ``power`` (normal approximation).
+
+    Args:
+        groups: start of the server of each unit; several are resampled first (``stats.nested``).
     """
     columns = [
         np.asarray(column, np.float64)
@@ -38,9 +43,11 @@ def detectable_difference(
     units = len(columns[0])
     if units < FEWEST_UNITS:
         return nothing(f"{units} independent units, {FEWEST_UNITS} are needed", "1")
-    times = np.random.default_rng(seed).multinomial(
-        units, np.full(units, 1 / units), size=RESAMPLES
-    )
+    rng = np.random.default_rng(seed)
+    if groups is not None and several(groups):
+        times = nested_counts(groups, RESAMPLES, rng)
+    else:
+        times = rng.multinomial(units, np.full(units, 1 / units), size=RESAMPLES)
     totals = [(times @ column)[:, None] for column in columns]
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(ratio_of_ratios(totals[0], totals[1], totals[2], totals[3]))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from specbench.core.quantity import Quantity, nothing
 from specbench.stats.bootstrap import FEWEST_UNITS, LEVEL
+from specbench.stats.nested import nested_counts, several
 
 RESAMPLES = 999
 FEWEST_IN_TAIL = 5
@@ -44,6 +45,7 @@ def quantile_intervals(
     seed: int,
     unit: str,
     level: float = LEVEL,
+    groups: ArrayLike | None = None,
 ) -> list[Quantity]:
     """Weighted quantiles with percentile-bootstrap intervals that resample whole clusters.
 
@@ -54,6 +56,8 @@ def quantile_intervals(
         seed: seed of the resampling.
         unit: unit of the values.
         level: coverage of the intervals.
+        groups: label of each cluster's group (start of the server), drawn before the clusters;
+            None or one label = one level.
     """
     observed, held = np.asarray(values, np.float64), np.asarray(weights, np.float64)
     if len(observed) == 0:
@@ -64,7 +68,15 @@ def quantile_intervals(
     if units < FEWEST_UNITS:
         why = f"no interval: {units} independent units, {FEWEST_UNITS} are needed"
         return [Quantity(point, unit, n=units, method=why) for point in points]
-    draws = _resampled(observed, held, labels, units, qs, seed)
+    rng = np.random.default_rng(seed)
+    name = f"bootstrap-percentile over {units} units"
+    if groups is not None and several(groups):
+        starts = len(np.unique(np.asarray(groups)))
+        name = f"bootstrap-percentile over {starts} starts, then {units} units"
+        times = nested_counts(groups, RESAMPLES, rng)
+    else:
+        times = rng.multinomial(units, np.full(units, 1 / units), size=RESAMPLES)
+    draws = _resampled(observed, held, labels, times, qs)
     tail = (1 - level) / 2
     found = []
     for column, (q, point) in enumerate(zip(qs, points, strict=True)):
@@ -73,7 +85,6 @@ def quantile_intervals(
             found.append(Quantity(point, unit, n=units, method=why))
             continue
         low, high = np.quantile(draws[:, column], [tail, 1 - tail], method="inverted_cdf")
-        name = f"bootstrap-percentile over {units} units"
         found.append(Quantity(point, unit, float(low), float(high), level, units, name))
     return found
 
@@ -82,15 +93,12 @@ def _resampled(
     values: NDArray[np.float64],
     weights: NDArray[np.float64],
     labels: NDArray[np.int64],
-    units: int,
+    times: NDArray[np.int64],
     qs: tuple[float, ...],
-    seed: int,
 ) -> NDArray[np.float64]:
     """Quantiles of the resamples, shape (RESAMPLES, len(qs)); in chunks to bound the memory."""
     order = np.argsort(values, kind="stable")
     sorted_values, sorted_weights, sorted_labels = values[order], weights[order], labels[order]
-    rng = np.random.default_rng(seed)
-    times = rng.multinomial(units, np.full(units, 1 / units), size=RESAMPLES)
     draws = np.empty((RESAMPLES, len(qs)))
     chunk = max(1, _CELLS // len(values))
     for start in range(0, RESAMPLES, chunk):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from specbench.core.suite import Prompt, Suite
+from specbench.suites.messages import text_of
 
 DEGENERATE_BELOW = 0.05
 """Share of distinct words under which text is filler: speculation on it is flattered."""
@@ -26,7 +28,8 @@ class Description:
     """Counts over a suite.
 
     ``counts`` maps a grouping (category, split, turns, length, tag, scoring) to name -> number of
-    prompts. Words are those of system message and turns of one prompt, without recorded answers.
+    prompts. Words are those of system message (or context) and turns of one prompt, without
+    recorded answers.
     ``distinct_share`` is different words over all words of the suite, None without any word.
     """
 
@@ -81,9 +84,14 @@ def describe(suite: Suite) -> Description:
 
 
 def words_of(prompt: Prompt) -> list[str]:
-    """Words of the system message and of all turns, in lower case."""
-    text = "\n".join([prompt.system or "", *prompt.turns])
-    return [word.lower() for word in _WORD.findall(text)]
+    """Words of all that is sent, in lower case."""
+    return [word.lower() for word in _WORD.findall(text_of_prompt(prompt))]
+
+
+def text_of_prompt(prompt: Prompt) -> str:
+    """All that is sent of a prompt, without recorded answers to turns, in paragraphs."""
+    first = [text_of(m) for m in prompt.context] or [prompt.system or "", prompt.turns[0]]
+    return "\n\n".join(part for part in [*first, *prompt.turns[1:]] if part)
 
 
 def length_of(words: int) -> str:
@@ -103,9 +111,10 @@ def _count(values: Iterable[str]) -> dict[str, int]:
 def _warnings(suite: Suite, words: Mapping[str, list[str]]) -> Iterable[str]:
     if suite.skipped:
         yield f"{len(suite.skipped)} rows were skipped"
-    first: dict[tuple[str | None, tuple[str, ...]], str] = {}
+    first: dict[str, str] = {}
     for prompt in suite.prompts:
-        same = first.setdefault((prompt.system, prompt.turns), prompt.id)
+        asked = [prompt.system, prompt.turns, prompt.context, prompt.passed_on]
+        same = first.setdefault(json.dumps(asked, sort_keys=True), prompt.id)
         if same != prompt.id:
             yield f"{prompt.id}: duplicate of {same}"
         share = distinct_share(words[prompt.id])

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import NoReturn
 
 from specbench.catalog import SUITES, entry, names, nearest
 from specbench.core.suite import Prompt, Suite
 from specbench.errors import PrerequisiteError, UsageError
-from specbench.suites.schema import RowError, SuiteFile, canonical_row, read_row, read_suite_file
+from specbench.suites.bare import canonical_row
+from specbench.suites.definition import data_roots, public_names, require_fetched
+from specbench.suites.findings import RowError
+from specbench.suites.lines import BOM, canonical_bytes, decode, lines, utf8
+from specbench.suites.schema import SuiteFile, read_row, read_suite_file
 
-BOM = b"\xef\xbb\xbf"
 BARE_MAX_NEW_TOKENS = 256
 """Length limit for bare files, which declare none."""
 
@@ -30,47 +31,53 @@ def load_suite(path_or_name: str | Path, *, strict: bool = True, max_bad: int = 
     """Load and check a suite.
 
     Args:
-        path_or_name: a name of the catalogue, a folder with suite.toml, or a .jsonl file. A name
-            wins over a folder of the same name; write ``./name`` for the folder.
+        path_or_name: a name of the catalogue or of a public set, a folder with suite.toml, or a
+            .jsonl file. A name wins over a folder of the same name; write ``./name`` for the
+            folder.
         strict: fail on the first bad row. Named suites are always strict.
         max_bad: when not strict, how many bad rows may be skipped; their reasons are in
             ``Suite.skipped``.
 
     Raises:
         UsageError: unknown name, no such file, or a wrong file, with place, value and remedy.
-        PrerequisiteError: a catalogued suite that is not part of this installation.
+        PrerequisiteError: a catalogued suite that is not part of this installation, or a public
+            set that was not fetched.
     """
     text = str(path_or_name)
-    if isinstance(path_or_name, str) and text in names("suites"):
+    if isinstance(path_or_name, str) and text in known_names():
         return _load_folder(locate(text), _Rows(strict=True))
     rows, path = _Rows(strict, max_bad), Path(path_or_name)
     if path.is_dir():
         return _load_folder(path, rows)
     if path.suffix == ".jsonl" and path.is_file():
         return _load_bare(path, rows)
-    known = nearest(text, names("suites"))
+    known = nearest(text, known_names())
     raise UsageError(
         f"no suite {text!r}: not a name, not a folder with suite.toml, not a .jsonl file", known
     )
 
 
+def known_names() -> list[str]:
+    """Names that ``load_suite`` takes: of the catalogue, then of public sets."""
+    catalogued = names("suites")
+    return catalogued + [name for name in public_names() if name not in catalogued]
+
+
 def locate(name: str) -> Path:
-    """The folder of a catalogued suite.
+    """The folder of a suite with a name.
 
     Our own are package data, or ``suites/`` of a source checkout. An entry point names
-    ``package:folder`` below that package.
+    ``package:folder`` below that package. Public sets lie in the cache.
 
     Raises:
         UsageError: unknown name, or a folder outside its root.
-        PrerequisiteError: the suite is not installed.
+        PrerequisiteError: the suite is not installed, or not fetched.
     """
+    if name not in names("suites") and name in public_names():
+        return require_fetched(name)
     value = entry("suites", name)
     if name in SUITES:
-        package = Path(str(files("specbench")))
-        roots = [package / "data"]
-        # Beside an installed package lie foreign packages; only a checkout has pyproject.toml.
-        if (package.parent / "pyproject.toml").is_file():
-            roots.append(package.parent)
+        roots = data_roots()
     else:
         module, _, value = value.partition(":")
         roots = [Path(str(files(module)))]
@@ -144,10 +151,10 @@ class _Rows:
     def read(self, path: Path, read: Read) -> None:
         digest = sha256()
         seen: dict[str, int] = {}
-        for ordinal, (line, offset, raw) in enumerate(_lines(path.read_bytes()), start=1):
+        for ordinal, (line, offset, raw) in enumerate(lines(path.read_bytes()), start=1):
             try:
-                row = _decode(raw, offset)
-                canonical = _canonical_bytes(row)
+                row = decode(raw, offset)
+                canonical = canonical_bytes(row)
                 prompt = read(row, ordinal)
                 if prompt.id in seen:
                     raise RowError(
@@ -212,9 +219,9 @@ def _load_folder(folder: Path, rows: _Rows) -> Suite:
 
 def _read_head(path: Path) -> SuiteFile:
     data = path.read_bytes()
-    for line, offset, raw in _lines(data):
+    for line, offset, raw in lines(data):
         try:
-            _text(raw, offset)
+            utf8(raw, offset)
         except RowError as error:
             raise UsageError(f"{path}, line {line}: {error}") from error
     try:
@@ -249,59 +256,3 @@ def _inside(root: Path, relative: str) -> Path:
     if not path.is_relative_to(root.resolve()):
         raise UsageError(f"{relative!r} leaves {root}", "keep the files of a suite in its folder")
     return path
-
-
-def _lines(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Non-blank lines as (line number, byte offset, bytes); only LF ends a line."""
-    offset = len(BOM) if data.startswith(BOM) else 0
-    for number, raw in enumerate(data[offset:].split(b"\n"), start=1):
-        if raw.strip():
-            yield number, offset, raw
-        offset += len(raw) + 1
-
-
-def _text(raw: bytes, offset: int) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise RowError(
-            f"byte {offset + error.start} (0x{raw[error.start]:02x}) is not UTF-8; "
-            "save the file as UTF-8"
-        ) from error
-
-
-def _decode(raw: bytes, offset: int) -> dict[str, object]:
-    try:
-        row = json.loads(_text(raw, offset), object_pairs_hook=_unique, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        what = str(error)
-        if isinstance(error, json.JSONDecodeError):  # its own text would say "line 1"
-            what = f"{error.msg} at column {error.colno}"
-        raise RowError(f"not JSON: {what}; write one JSON object per line") from error
-    if not isinstance(row, dict):
-        raise RowError(f"{row!r:.80} is not an object; write {{...}} with id, category and turns")
-    return row
-
-
-def _unique(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise RowError(f"{twice}: the key is written twice; keep one")
-    return row
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise RowError(f"{constant} is not JSON; write a number or null")
-
-
-def _canonical_bytes(row: Mapping[str, object]) -> bytes:
-    """The bytes of a row that enter the digest."""
-    text = json.dumps(row, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    try:
-        return f"{text}\n".encode()
-    except UnicodeEncodeError as error:
-        raise RowError(
-            f"{text[error.start]!r} is half of a surrogate pair; write the whole character"
-        ) from error

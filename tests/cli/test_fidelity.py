@@ -47,6 +47,13 @@ def judge(bench, *arguments):
         (["nowhere"], 3, "no run 'nowhere'"),
         (["--selftest", "--runs", "0"], 2, "--runs 0: at least 1 is needed"),
         (["--selftest", "--rows", "many"], 2, "'many' is not one of"),
+        (["--selftest", "--top", "5"], 2, "--selftest takes no --top"),
+        (["last", "--seed", "1"], 2, "without --selftest there is no use for --seed"),
+        (["last", "--rows", "all", "--runs", "3"], 2, "no use for --rows, --runs"),
+        (["last", "--top", "5"], 2, "without --reference server:URL there is no use for --top"),
+        (["last", "--draft", "d"], 2, "without --reference MODEL there is no use for --draft"),
+        (["last", "--reference", "server:http://h", "--draft", "d"], 2, "no use for --draft"),
+        (["last", "--reference", "m", "--reference-engine", "vllm"], 2, "--reference-engine"),
     ],
 )
 def test_wrong_usage_says_what_to_type(bench, capsys, arguments, code, message):
@@ -68,12 +75,20 @@ def test_an_identical_run_exits_0(bench, capsys):
 
 
 def test_a_run_that_differs_exits_4_and_names_the_place(bench, capsys):
-    bench.run(bench.write(items=3, arms=NGRAM, options=ACCEPT + "\ndiverge = {ngram = 5}"))
+    options = ACCEPT + "\ndiverge = {ngram = 5}\nmargin = 9.0"
+    bench.run(bench.write(items=3, arms=NGRAM, options=options))
     capsys.readouterr()
     assert judge(bench) == 4
     shown = capsys.readouterr().out
     assert "prompts/p00, index 5" in shown
     assert "fidelity of lossless arms: FAILED" in shown
+
+
+def test_a_difference_without_logits_is_undecided(bench, capsys):
+    bench.run(bench.write(items=3, arms=NGRAM, options=ACCEPT + "\ndiverge = {ngram = 5}"))
+    capsys.readouterr()
+    assert judge(bench) == 5
+    assert "3 unjudged (prompts/" in capsys.readouterr().out
 
 
 def test_a_run_that_shows_nothing_exits_5(bench, capsys):
@@ -96,7 +111,7 @@ def test_repeats_let_whole_outputs_be_judged(bench, capsys, monkeypatch, other, 
     bench.run(experiment, "--repeats", "8")
     capsys.readouterr()
     assert judge(bench, "--json") == code
-    rows = strict(capsys.readouterr().out)
+    rows = strict(capsys.readouterr().out)["lines"]
     (mmd,) = [row for row in rows if row["test"] == "outputs:mmd"]
     # Half of the repeats of each.
     assert (mmd["arm"], mmd["n"]) == ("ngram", 4 * 4 * 2)
@@ -117,7 +132,8 @@ def test_outputs_without_a_common_word_cannot_pass_the_comparison_of_words(bench
     bench.run(experiment, "--repeats", "6")
     capsys.readouterr()
     judge(bench, "--json")
-    words = {row["test"]: row for row in strict(capsys.readouterr().out) if row["arm"] == "ngram"}
+    rows = strict(capsys.readouterr().out)["lines"]
+    words = {row["test"]: row for row in rows if row["arm"] == "ngram"}
     for name in ("outputs:mmd", "outputs:first_token"):
         assert (words[name]["verdict"], words[name]["detectable"]) == ("undecided", None)
     assert words["outputs:length"]["verdict"] == "passed"
@@ -130,11 +146,15 @@ def test_forms_are_one_document_each(bench, capsys):
     capsys.readouterr()
     # Without probabilities and repeats nothing can be said at temperature 0.7.
     assert judge(bench, "--json") == 5
-    rows = strict(capsys.readouterr().out)
+    document = strict(capsys.readouterr().out)
+    assert list(document) == ["lines", "sentences", "notes", "outcome"]
+    assert document["outcome"] == "undecided"
+    assert document["notes"] == ["evidence: the rows that the run itself decided by"]
+    rows = document["lines"]
     assert {row["arm"] for row in rows} == {"plain", "ngram", "second"}
     assert {row["concurrency"] for row in rows} == {1, 2}
     columns = ["temperature", "concurrency", "arm", "rule", "lossless", "test", "n", "statistic"]
-    columns += ["p", "detectable", "verdict", "note"]
+    columns += ["p", "detectable", "result", "verdict", "note"]
     assert list(rows[0]) == columns
     assert judge(bench, "--format", "csv") == 5
     table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
@@ -166,6 +186,20 @@ def test_a_changed_suite_is_refused_before_a_reference_loads(bench, capsys):
     shown = capsys.readouterr().err
     assert "has changed since run" in shown
     assert "loading" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, "a server of kind 'scripted' cannot score tokens"),
+        (["--reference-engine", "vllm"], 3, "no answer from http://127.0.0.1:9"),
+    ],
+)
+def test_a_server_that_cannot_be_the_reference(bench, capsys, arguments, code, message):
+    bench.run(bench.write(items=2, arms=NGRAM, options=ACCEPT))
+    capsys.readouterr()
+    assert judge(bench, "--reference", "server:http://127.0.0.1:9/v1", *arguments) == code
+    assert message in capsys.readouterr().err
 
 
 def test_selftest_in_seconds(capsys):
@@ -346,7 +380,7 @@ def test_its_own_evidence_judges_the_run_in_both_commands(biased, capsys):
 
 
 def test_an_arm_whose_greedy_output_differs_is_not_ranked(bench):
-    options = ACCEPT + "\ndiverge = {ngram = 5}"
+    options = ACCEPT + "\ndiverge = {ngram = 5}\nmargin = 9.0"
     assert bench.run(bench.write(items=3, arms=NGRAM, options=options)) == 0
     summary = json.loads((bench.last() / "summary.json").read_text())
     assert "no arm is ranked (output_differs)" in summary["sentence"]

@@ -323,11 +323,20 @@ def test_rescore_rebuilds_the_same_tables(bench):
 
 
 def test_mismatch_at_temperature_zero_is_named(bench, capsys):
-    options = ACCEPT + "\ndiverge = {ngram = 5}"
+    options = ACCEPT + "\ndiverge = {ngram = 5}\nmargin = 9.0"
     assert bench.run(bench.write(items=3, arms=NGRAM, options=options)) == 0
     shown = capsys.readouterr().out
     assert "MISMATCH 3/3" in shown
     assert "index 5" in shown
+
+
+def test_a_difference_that_no_logits_explain_is_named_and_ranked(bench, capsys):
+    options = ACCEPT + "\ndiverge = {ngram = 5}"
+    assert bench.run(bench.write(items=3, arms=NGRAM, options=options)) == 0
+    shown = capsys.readouterr().out
+    assert "differs 3/3" in shown
+    assert "output_unjudged" in shown
+    assert "ngram had the largest speed-up" in shown
 
 
 def test_show_of_a_run_without_a_summary_reads_its_traces_and_writes_nothing(bench, capsys):

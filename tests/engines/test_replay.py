@@ -1,5 +1,7 @@
 """Teacher-forced replay: the evidence of a run's outputs from a reference model alone."""
 
+import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -9,7 +11,7 @@ from specbench.core.arm import ArmSpec
 from specbench.core.request import Limits, Request, RequestKey, Sampling, Stops
 from specbench.core.trace import Evidence
 from specbench.engines.replay import CHUNK, Replay
-from specbench.errors import SpecbenchError
+from specbench.errors import SpecbenchError, UsageError
 from specbench.models.locate import DEMO_MODEL
 from tests.engines.native_runs import requests, run
 
@@ -254,3 +256,72 @@ def test_the_demo_model_replays_its_own_run():
         found = reference.score(request, trace.output_ids)
         assert len(found) > 8
         assert differences(trace.evidence, found) == {}
+
+
+@pytest.fixture(scope="module")
+def other_model(tmp_path_factory):
+    """A draft of the same tokenizer with other weights and more logit rows than the target."""
+    from tests.models.families import build
+    from tests.models.tiny import byte_level_tokens, write_tokenizer
+
+    folder = tmp_path_factory.mktemp("draft") / "tiny"
+    sizes = {"vocab_size": len(byte_level_tokens()) + 8, "num_hidden_layers": 1}
+    model = build("llama", 5, **sizes, eos_token_id=0, bos_token_id=1, pad_token_id=0)
+    model.save_pretrained(folder)
+    write_tokenizer(folder)
+    return folder
+
+
+def test_a_draft_model_is_fed_beside_the_target(tiny_target, other_model, replay, eager):
+    from transformers import AutoModelForCausalLM
+
+    own = AutoModelForCausalLM.from_pretrained(other_model, attn_implementation="eager").eval()
+    (request,) = sampled(Sampling(0.7), prompts=1)
+    recorded = [(11 * i + 5) % 250 for i in range(CHUNK + 3)]
+    both = Replay({"model": str(tiny_target)}, {"model": str(other_model)})
+    found = both.score(request, recorded)
+    both.close()
+    ids = [*request.token_ids, *recorded]
+    place = len(request.token_ids) - 1
+    with torch.inference_mode():
+        drafted = own(input_ids=torch.tensor([ids]), use_cache=False).logits[0].double()
+    target = eager(ids)
+    width = target.shape[1]
+    known = drafted[:, :width].clone()
+    p = torch.softmax(target[place:-1] / 0.7, -1)
+    q = torch.softmax(known[place:-1] / 0.7, -1)
+    for row, token in enumerate(recorded):
+        assert found.drafted[row] == 1
+        assert found.log_draft[row] == pytest.approx(float(q[row, token].log()), abs=1e-3)
+        overlap = float(torch.minimum(p[row], q[row]).sum())
+        assert found.overlap[row] == pytest.approx(overlap, abs=1e-3)
+        first = int(q[row].argmax())
+        assert found.draft_top_target[row] == pytest.approx(float(p[row, first]), abs=1e-3)
+        assert found.draft_top_hit[row] == int(token == first)
+    # The target's own columns are those without a draft.
+    assert differences(replay.score(request, recorded), found) == {}
+
+
+def test_an_unseen_end_is_the_likeliest_of_several(replay, eager):
+    (request,) = sampled(Sampling(0.7), prompts=1)
+    for size in (0, 1, CHUNK, CHUNK + 1):
+        recorded = [(11 * i + 5) % 250 for i in range(size)]
+        row = eager([*request.token_ids, *recorded])[-1]
+        ends = (17, 40, 90)
+        best = max(ends, key=lambda token: float(row[token]))
+        found = replay.score(request, recorded, ends)
+        assert found == replay.score(request, [*recorded, best])
+        assert len(found) == size + 1
+
+
+def test_a_draft_with_another_tokenizer_is_refused(tiny_target, other_model, tmp_path):
+    folder = tmp_path / "swapped"
+    shutil.copytree(other_model, folder)
+    path = folder / "tokenizer.json"
+    known = json.loads(path.read_text())
+    vocabulary = known["model"]["vocab"]
+    first, second = list(vocabulary)[20:22]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    path.write_text(json.dumps(known))
+    with pytest.raises(UsageError, match="different tokenizers"):
+        Replay({"model": str(tiny_target)}, {"model": str(folder)})

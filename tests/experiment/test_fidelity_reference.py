@@ -174,7 +174,10 @@ class Stub:
     def stops(self, strings=()):
         return self.real.stops(strings)
 
-    def score(self, request, output_ids):
+    def encode(self, text):
+        return self.real.encode(text)
+
+    def score(self, request, output_ids, ends=()):
         if self.refused:
             raise SpecbenchError("more tokens than its context", "hint")
         count = len(output_ids)

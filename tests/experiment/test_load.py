@@ -121,7 +121,7 @@ def test_flags_alone_make_an_experiment():
         {"model": "d"},
     )
     assert found.workload.temperatures == [0.0, 0.8]
-    with pytest.raises(UsageError, match="no experiment and no --target"):
+    with pytest.raises(UsageError, match="no experiment, no --target and no --url"):
         load_experiment(None, Flags(suites=("code",)))
     with pytest.raises(UsageError, match=r"command line: workload\.suites: missing"):
         load_experiment(None, Flags(target="m"))

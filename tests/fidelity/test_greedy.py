@@ -29,7 +29,15 @@ def test_the_three_pairs():
 def test_a_small_margin_is_a_tie_only_for_the_runner_up():
     assert judge(OTHER, 1e-4, second=5) == GreedyVerdict(Kind.MISMATCH, 7, 1e-4)
     assert judge(OTHER, 1e-2).kind is Kind.TIE
-    assert judge(OTHER, None) == GreedyVerdict(Kind.MISMATCH, 7, None)
+    alone = compare(REFERENCE, OTHER, [None] * 7 + [None, 9.0, 9.0], [70] * 10, 1e-2)
+    assert alone == GreedyVerdict(Kind.MISMATCH, 7, None)
+
+
+def test_without_any_margin_a_difference_stays_unjudged():
+    assert judge(OTHER, None) == GreedyVerdict(Kind.UNJUDGED, 7, None)
+    cell = summarise({"same": judge(REFERENCE), "u": judge(OTHER, None)})
+    assert str(cell) == "1 identical, 0 tie, 1 unjudged (u, index 7, margin unknown), 0 mismatch"
+    assert cell.passed
 
 
 @pytest.mark.parametrize(
@@ -38,7 +46,7 @@ def test_a_small_margin_is_a_tie_only_for_the_runner_up():
 )
 def test_lengths_are_never_cut_to_the_shorter(reference, other, index):
     found = compare(reference, other, [0.0] * len(reference), [None] * len(reference), 1.0)
-    assert str(found) == f"mismatch@{index}"
+    assert str(found) == (f"mismatch@{index}" if reference else "unjudged@0")
     assert compare([], [], [], [], 1.0).kind is Kind.IDENTICAL
 
 
@@ -60,8 +68,8 @@ def test_engines_without_token_ids_are_compared_by_text():
 
     same = compare_traces(spoken("abc"), spoken("abc"), 1e-2)
     assert same.kind is Kind.IDENTICAL
-    assert compare_traces(spoken("abc"), spoken("abd"), 1e-2) == GreedyVerdict(Kind.MISMATCH, 2)
-    assert compare_traces(spoken("abc"), spoken(""), 1e-2) == GreedyVerdict(Kind.MISMATCH, 0)
+    assert compare_traces(spoken("abc"), spoken("abd"), 1e-2) == GreedyVerdict(Kind.UNJUDGED, 2)
+    assert compare_traces(spoken("abc"), spoken(""), 1e-2) == GreedyVerdict(Kind.UNJUDGED, 0)
 
 
 def test_a_cell_names_what_differs():
@@ -69,6 +77,6 @@ def test_a_cell_names_what_differs():
     cell = summarise(same | {"t": judge(OTHER, 1e-4)})
     assert str(cell) == "24 identical, 1 tie (t, index 7, margin 0.0001), 0 mismatch"
     assert cell.passed
-    worse = summarise(same | {"m": judge(OTHER, None)})
-    assert str(worse) == "24 identical, 0 tie, 1 mismatch (m, index 7, margin unknown)"
+    worse = summarise(same | {"m": judge(OTHER, 9.0)})
+    assert str(worse) == "24 identical, 0 tie, 1 mismatch (m, index 7, margin 9)"
     assert not worse.passed

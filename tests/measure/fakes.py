@@ -19,12 +19,20 @@ class Memory:
     def __init__(self):
         self.traces = []
         self.tick_units = []
+        self.window_units = []
+        self.starts = []
 
     def trace(self, trace):
         self.traces.append(trace)
 
     def ticks(self, arm, unit, ticks):
         self.tick_units.append((arm, unit, len(ticks)))
+
+    def windows(self, arm, unit, windows):
+        self.window_units.append((arm, unit, tuple(windows)))
+
+    def start(self, arm, start, facts):
+        self.starts.append((arm, start, dict(facts)))
 
 
 def prompt(name, turns=1):

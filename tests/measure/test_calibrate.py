@@ -6,7 +6,8 @@ import pytest
 
 from specbench.core.request import Sampling
 from specbench.engines.scripted import ScriptedEngine
-from specbench.measure.calibrate import calibrate, warmup_requests
+from specbench.errors import SpecbenchError
+from specbench.measure.calibrate import calibrate, warm_start, warmup_requests
 from specbench.measure.clock import ManualClock
 from tests.measure.fakes import ARMS, conditions, prompt
 
@@ -49,3 +50,42 @@ def test_first_request_and_speed_are_kept_apart():
     found = calibrate(engine, conditions(), ["plain"], requests, clock)
     assert found.first_request_ms == {"plain": 1537.0}
     assert found.speed.seconds_per_token("plain", 1) == pytest.approx(0.058)
+
+
+class Breaks(ScriptedEngine):
+    """Warm-up of some arms fails; each call is noted."""
+
+    broken: tuple[str, ...] = ("ngram",)
+    seen: list
+
+    def warm_up(self, arm, requests, concurrency):
+        self.seen.append((arm, len(requests), concurrency))
+        if arm in self.broken:
+            raise SpecbenchError(f"{arm} died")
+
+
+def breaks(*broken):
+    engine = Breaks(ARMS)
+    engine.broken, engine.seen = broken, []
+    return engine, warmup_requests(engine, conditions(), {"suite": [prompt("a"), prompt("b c")]})
+
+
+def test_a_dead_server_ends_its_arm_where_that_is_asked_for():
+    engine, requests = breaks("ngram")
+    with pytest.raises(SpecbenchError, match="ngram died"):
+        calibrate(engine, conditions(), list(ARMS), requests, ManualClock())
+    found = calibrate(engine, conditions(), list(ARMS), requests, ManualClock(), spare=True)
+    assert found.failed == {"ngram": "ngram died"}
+    assert {arm for arm, _ in found.speed.measured} == {"plain"}
+    engine, requests = breaks("plain", "ngram")
+    with pytest.raises(SpecbenchError, match="plain died"):
+        calibrate(engine, conditions(), list(ARMS), requests, ManualClock(), spare=True)
+
+
+def test_a_started_server_is_warmed_up_at_every_concurrency_and_not_timed():
+    engine, requests = breaks()
+    settings = conditions(concurrency=(1, 4), warmup=2)
+    found = warm_start(engine, settings, "ngram", requests, ManualClock())
+    assert found == {"first_request_ms": 0.0}
+    assert engine.seen == [("ngram", 1, 1), *[("ngram", 2, 1)] * 2, *[("ngram", 4, 4)] * 2]
+    assert engine.calls == []

@@ -46,6 +46,16 @@ def test_budget_takes_as_many_prompts_as_fit():
         fit_budget(1.0, 10, cost)
 
 
+def test_server_starts_cost_time_and_a_budget_leaves_each_a_prompt():
+    units = plan_units({"suite": [prompt("a"), prompt("b")]}, conditions(), ARMS)
+    found = estimate(units, 10, SPEED, starts=4, start_s=2.5)
+    assert (found.starts, found.seconds) == (4, pytest.approx(2 * 10 * 0.15 + 10))
+    assert estimate(units, 10, SPEED).starts == 0
+    with pytest.raises(UsageError, match="too small: 4 prompts per suite"):
+        fit_budget(5.0, 10, cost, fewest=4)
+    assert fit_budget(6.1, 10, cost, fewest=4)[0] == 4
+
+
 def test_assumed_speed_says_that_it_is_assumed():
     assert "not measured" in assumed_speed("cpu").basis
     assert assumed_speed("cuda:0").default < assumed_speed("cpu").default

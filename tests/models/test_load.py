@@ -12,10 +12,11 @@ pytest.importorskip("torch")
 import torch
 from safetensors.torch import load_file, save_file
 
+from specbench.core.cache import cache_folder
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.inspect import describe
 from specbench.models.load import load_model
-from specbench.models.locate import DEMO_MODEL, cache_folder, locate
+from specbench.models.locate import DEMO_MODEL, locate
 from specbench.models.weights import weight_bytes, weight_hash
 from tests.models.tiny import byte_level_tokens, tiny_model, write_tokenizer
 

@@ -11,8 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from specbench.cli.models import models
+from specbench.core.cache import cache_folder
 from specbench.errors import PrerequisiteError, UsageError
-from specbench.models.locate import DEMO_MODEL, cache_folder, hub_cache, locate
+from specbench.models.locate import DEMO_MODEL, hub_cache, locate
 
 pytestmark = pytest.mark.usefixtures("no_sockets")
 

@@ -7,11 +7,14 @@ import math
 
 import pytest
 
+from specbench.core.trace import Counted, Tally, Window
 from specbench.results.codec import (
     decode_ticks,
     decode_trace,
+    decode_windows,
     encode_ticks,
     encode_trace,
+    encode_windows,
     line,
     parse_line,
 )
@@ -62,3 +65,19 @@ def test_columns_of_different_length_are_refused():
     record["steps"]["accepted"].append(1)
     with pytest.raises(ValueError, match="columns of steps differ in length"):
         decode_trace(record)
+
+
+def test_totals_and_windows_come_back_as_they_were():
+    tally = Tally("counters", drafted_steps=60, verified=180, accepted=120, accepted_at=[50, 40, 30])
+    kept = trace(tally=tally, counted=Counted.USAGE, cached_tokens=3, sent_ns=1_002)
+    assert decode_trace(encode_trace(kept)) == kept
+    windows = [Window(1, tally), Window(2, None, "other traffic")]
+    record = parse_line(line(encode_windows("ngram", "unit-a", windows)))
+    assert decode_windows(record) == windows
+
+
+def test_a_record_from_before_these_fields_has_their_defaults():
+    record = encode_trace(trace())
+    for name in ("tally", "counted", "start", "cached_tokens", "sent_ns", "effective"):
+        del record[name]
+    assert decode_trace(record) == trace()

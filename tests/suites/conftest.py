@@ -81,7 +81,7 @@ class FakeTokenizer:
         self.bos = bos
 
     def apply_chat_template(
-        self, conversation, *, chat_template=None, tokenize, add_generation_prompt
+        self, conversation, *, chat_template=None, tokenize, add_generation_prompt, **options
     ):
         assert tokenize is False
 
@@ -94,6 +94,7 @@ class FakeTokenizer:
             add_generation_prompt=add_generation_prompt,
             bos_token="<s>",
             raise_exception=raise_exception,
+            **options,
         )
 
     def encode(self, text, *, add_special_tokens):

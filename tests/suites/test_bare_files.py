@@ -28,6 +28,15 @@ def test_defaults(bare):
     assert list(suite.categories) == ["all", "c"]
 
 
+def test_a_prompt_is_one_turn(bare):
+    (prompt,) = load_suite(bare({"id": "p", "prompt": "U"})).prompts
+    assert (prompt.id, prompt.turns, prompt.system, prompt.recorded) == ("p", ("U",), None, ())
+
+
+def test_turns_need_no_recorded_answers(bare):
+    assert load_suite(bare({"turns": ["U1", "U2", "U3"]})).prompts[0].recorded == ()
+
+
 def test_openai_messages(bare):
     messages = [
         {"role": "system", "content": "S"},
@@ -47,10 +56,12 @@ def test_openai_messages(bare):
         ({"messages": []}, "turns: []"),
         ({"messages": [{"role": "assistant", "content": "A"}]}, "'assistant' where 'user' is due"),
         ({"messages": 2 * [{"role": "user", "content": "U"}]}, "'user' where 'assistant' is due"),
-        ({"messages": [{"role": "tool", "content": "U"}]}, "messages.0.role: 'tool'"),
+        ({"messages": [{"role": "bot", "content": "U"}]}, "messages.0.role: 'bot'"),
         ({"messages": [{"role": "user", "content": [1]}]}, "messages.0.content: [1]"),
         ({"messages": [], "turns": ["U"]}, "'turns' and 'messages' in one row"),
-        ({"prompt": "U"}, "turns: missing"),
+        ({"prompt": ["U", "V"]}, "prompt: ['U', 'V']; write one text"),
+        ({"prompt": "U", "turns": ["U"]}, "'turns' and 'prompt' in one row"),
+        ({"turns": ["U"], "temperature": 0}, "temperature: unknown key"),
     ],
 )
 def test_wrong_rows(bare, row, part):

@@ -14,7 +14,7 @@ import pytest
 from specbench import catalog
 from specbench.core.suite import Prompt, Scoring
 from specbench.errors import PrerequisiteError, UsageError
-from specbench.suites import loader
+from specbench.suites import definition, loader
 from specbench.suites.loader import load_suite
 from tests.suites.conftest import row
 
@@ -92,7 +92,10 @@ def test_scoring_kinds(folder, scoring, expected):
         (row(turns=[7]), ["turns.0: 7", "at least one string"]),
         (row(promt="U"), ["promt: unknown key", "'U'", "remove it"]),
         ({"id": "a", "category": "x"}, ["turns: missing", "at least one string"]),
-        (row(turns=["1", "2"]), ["recorded: []", "0 recorded answers for 2 turns", "one less"]),
+        (
+            row(turns=["1", "2", "3"], recorded=["A"]),
+            ["recorded: ['A']", "1 recorded answers for 3 turns", "one less"],
+        ),
         (row(recorded=["1", "2"]), ["recorded: ['1', '2']", "2 recorded answers for 1 turns"]),
         (row(tags="t"), ["tags: 't'", "a list of strings"]),
         (row(scoring={"kind": "bleu"}), ["scoring", "bleu", '"translation"']),
@@ -290,7 +293,7 @@ def catalogued(folder, monkeypatch):
         package.mkdir(exist_ok=True)
         (path.parent / "pyproject.toml").touch()
         monkeypatch.setitem(loader.SUITES, "demo", value)
-        monkeypatch.setattr(loader, "files", lambda module: package)
+        monkeypatch.setattr(definition, "files", lambda module: package)
         return path
 
     return place

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
+from specbench.cli import suites as command
 from specbench.cli.suites import suites
 from specbench.errors import UsageError
 from tests.suites.conftest import row
@@ -54,3 +57,34 @@ def test_stats_are_rows(run, folder):
     assert rows["category", "y"] == 1
     assert rows["words", "median"] == 1.5
     assert rows["distinct words", "share"] == 1.0
+
+
+def test_stats_count_the_tokens_of_a_model(run, folder, monkeypatch):
+    def letters(text, *, add_special_tokens):
+        assert not add_special_tokens
+        return [ord(letter) for letter in text]
+
+    monkeypatch.setattr(command, "locate_model", lambda name: SimpleNamespace(path=Path()))
+    monkeypatch.setattr(command, "load_tokenizer", lambda path: SimpleNamespace(encode=letters))
+    path = folder([row("a", turns=["abc"]), row("b", "y", turns=["a"])])
+    done = run("stats", path, "--json", "--tokenizer", "m")
+    rows = {(r["statistic"], r["group"]): r["value"] for r in json.loads(done.stdout)}
+    assert (rows["tokens", "min"], rows["tokens", "max"]) == (1, 3)
+    assert rows["distinct tokens", "share"] == 3 / 4
+
+
+def test_a_public_set_from_list_to_use(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECBENCH_CACHE", str(tmp_path))
+    source = tmp_path / "copy.jsonl"
+    source.write_text('{"question": "Q", "answer": "A"}\n')
+
+    def state():
+        rows = json.loads(run("list", "--json").stdout)
+        return next(r["fetched"] for r in rows if r["name"] == "gsm8k")
+
+    assert state() == "not fetched"
+    done = run("fetch", "gsm8k", "--file", source)
+    assert done.stdout.strip() == str(tmp_path / "suites" / "gsm8k")
+    assert "1 prompts, licence: MIT" in done.stderr
+    assert state() == "fetched"
+    assert json.loads(run("check", "gsm8k", "--json").stdout)[0]["status"] == "ok"

@@ -22,6 +22,8 @@ class ServerPlan:
         concurrency: most requests at a time.
         seed: of the server's own random numbers.
         prefix_cache: whether it may reuse prefixes.
+        version: of the server's package; None = the one that the command lines were written for.
+        folder: where ``Launcher.files`` lie; empty = the working directory.
     """
 
     arm: ArmSpec
@@ -34,6 +36,8 @@ class ServerPlan:
     concurrency: int = 1
     seed: int = 1
     prefix_cache: bool = False
+    version: str | None = None
+    folder: str = ""
     options: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -58,8 +62,16 @@ class Launcher(Protocol):
         """The full command line."""
         ...
 
+    def files(self, plan: ServerPlan) -> dict[str, str]:
+        """Name -> content of files in ``plan.folder`` that the command line names."""
+        ...
+
     def environment(self, plan: ServerPlan) -> dict[str, str]:
         """Variables to set beside those inherited."""
+        ...
+
+    def python(self, arm: ArmSpec) -> str:
+        """The interpreter that the server runs under."""
         ...
 
     def version(self, python: str) -> str:

@@ -20,9 +20,9 @@ _LOSSY_WORDS = {PASSED: UNSEEN, FAILED: DETECTED}
 class Line:
     """One test of one arm at one temperature and concurrency, over all suites.
 
-    ``verdict`` is that of the whole arm there, in the words of the summary; numbers are None where
-    a test has none. ``p`` of token-level tests is the test's own; of the others it is adjusted for
-    every arm that is judged.
+    ``result`` is what this test says by itself, ``verdict`` that of the whole arm there, both in
+    the words of the summary; numbers are None where a test has none. ``p`` of token-level tests is
+    the test's own; of the others it is adjusted for every arm that is judged.
     """
 
     temperature: float
@@ -35,13 +35,14 @@ class Line:
     statistic: float | None
     p: float | None
     detectable: float | None
+    result: str
     verdict: str
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """What every cell is judged by."""
+    """What every cell is judged by; ``same_weights`` as in ``experiment.reference.Replayed``."""
 
     manifest: Manifest
     records: Mapping[Cell, CellRecords]
@@ -49,6 +50,12 @@ class Judging:
     outputs: bool
     ties: float
     replayed: bool
+    same_weights: bool | None = None
+
+    @property
+    def has_plain(self) -> bool:
+        """Whether any request was decoded by a plain arm."""
+        return any(cell.arm == PLAIN for cell in self.records)
 
     def truncated(self, temperature: float) -> bool:
         """Whether top-k, top-p or min-p cut the target at a temperature."""

@@ -28,6 +28,9 @@ def judge_outputs(run: Judging, cell: Cell, start: Line) -> tuple[list[Line], st
     Args:
         start: the line of this cell, without a test.
     """
+    if not run.records[cell].plain:
+        note = "the run has no plain arm"
+        return [replace(start, test="outputs", note=note)], f"whole outputs: not compared, {note}"
     both, itself = _outputs(run, cell)
     lines = [_output_line(start, both, i, run.rivals(cell)) for i in range(len(both.tests))]
     decided = "; ".join(str(test) for test in both.tests if test.outcome is both.outcome)
@@ -41,6 +44,7 @@ def _output_line(start: Line, found: TwoSample, index: int, rivals: int) -> Line
         start, test=f"outputs:{test.name}", n=test.n_arm + test.n_reference,
         statistic=test.statistic, detectable=test.detectable, note=test.note,
         p=None if test.adjusted is None else min(1.0, rivals * test.adjusted),
+        result=able(word(start.lossless, _OUTCOMES[test.outcome]), test.detectable),
         verdict=able(word(start.lossless, _OUTCOMES[found.outcome]), test.detectable),
     )  # fmt: skip
 
@@ -52,27 +56,30 @@ def _outputs(run: Judging, cell: Cell) -> tuple[TwoSample, TwoSample]:
     samples: the arm is represented by its even repeats, plain by its odd ones.
     """
     records, seed, alpha = run.records[cell], run.manifest.seed, run.alpha / run.rivals(cell)
-    arm, arm_ended = _samples(records.traces, (0,))
-    plain, plain_ended = _samples(records.plain, (1,))
+    # An engine that gives no ids now and then is read by its text throughout.
+    text = any(t.text and not t.output_ids for t in (*records.traces, *records.plain) if t.ok)
+    arm, arm_ended = _samples(records.traces, (0,), text)
+    plain, plain_ended = _samples(records.plain, (1,), text)
     # The smallest p has to lie well below the share of alpha that each of four tests gets.
     permutations = max(PERMUTATIONS, ceil(20 / alpha))
     both = two_sample(
         arm, plain, seed=seed, arm_ended=arm_ended, reference_ended=plain_ended, alpha=alpha,
         permutations=permutations,
     )  # fmt: skip
-    every, every_ended = _samples(records.plain, (0, 1))
+    every, every_ended = _samples(records.plain, (0, 1), text)
     return both, same_vs_same(
         every, seed=seed, ended=every_ended, alpha=alpha, permutations=permutations
     )
 
 
 def _samples(
-    traces: tuple[Trace, ...], parities: tuple[int, ...]
+    traces: tuple[Trace, ...], parities: tuple[int, ...], text: bool
 ) -> tuple[dict[str, list[list[int]]], dict[str, list[bool]]]:
-    """Outputs by prompt, and whether each ended by itself; code points where ids are unknown.
+    """Outputs by prompt, and whether each ended by itself.
 
     Args:
         parities: which repeats, by their remainder modulo 2.
+        text: read code points of the text instead of token ids.
     """
     outputs: dict[str, list[list[int]]] = {}
     ended: dict[str, list[bool]] = {}
@@ -80,7 +87,7 @@ def _samples(
         if trace.ok and trace.key.repeat % 2 in parities:
             key = trace.key
             prompt = f"{key.suite}/{key.item}/{key.turn}/{trace.prompt_hash}"
-            tokens = list(trace.output_ids) or [ord(letter) for letter in trace.text]
+            tokens = [ord(letter) for letter in trace.text] if text else list(trace.output_ids)
             outputs.setdefault(prompt, []).append(tokens)
             ended.setdefault(prompt, []).append(trace.finish in (Finish.EOS, Finish.STOP))
     return outputs, ended

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from specbench.core.arm import PLAIN
 from specbench.core.request import GREEDY_BELOW
 from specbench.errors import PrerequisiteError
+from specbench.experiment.fidelity.bounds import judge_bounded
 from specbench.experiment.fidelity.greedy import against_plain, against_reference
 from specbench.experiment.fidelity.line import (
     FAILED,
@@ -20,6 +21,7 @@ from specbench.experiment.fidelity.line import (
 )
 from specbench.experiment.fidelity.notes import replay_notes
 from specbench.experiment.fidelity.outputs import judge_outputs
+from specbench.experiment.fidelity.prompts import prompt_lines
 from specbench.experiment.reference import Reference, replay_run
 from specbench.fidelity.conditional import TestResult
 from specbench.fidelity.support import REPLAY_TOLERANCE
@@ -71,14 +73,16 @@ def report(
         PrerequisiteError: nothing of the run can be judged.
     """
     manifest = recorded.manifest
-    notes = ["evidence: the rows that the run itself decided by"]
+    notes, before = ["evidence: the rows that the run itself decided by"], []
     ties, border, finished = tolerance(manifest), 0.0, recorded.finished
+    same: bool | None = None
     if reference is not None:
         replayed = replay_run(recorded, reference, on_progress)
         recorded = replace(recorded, traces=dict(replayed.traces))
         # Outputs differ by the rounding of the run, whatever the margins are measured with.
         ties, border = max(ties, reference.tie_tolerance), REPLAY_TOLERANCE
-        notes = replay_notes(replayed)
+        notes, same = replay_notes(replayed), replayed.same_weights
+        before = prompt_lines(manifest, replayed.prompts)
     records = {
         cell: found
         for cell, found in cell_records(recorded).items()
@@ -86,7 +90,7 @@ def report(
         and not cell.category
         and (cell.suite == ALL_SUITES or len(manifest.suites) == 1)
     }
-    if not records:
+    if not records and not before:
         raise PrerequisiteError("no request of this run can be judged", "; ".join(notes))
     measured = measure_fidelity(
         manifest,
@@ -96,10 +100,13 @@ def report(
         tie_tolerance=ties,
         complete=finished,
     )
-    run = Judging(manifest, records, alpha, outputs, ties, reference is not None)
+    measured, bounds = judge_bounded(measured, records, alpha, border)
+    run = Judging(manifest, records, alpha, outputs, ties, reference is not None, same)
     judged = [_judge(run, cell, found) for cell, found in measured.items()]
-    lines = tuple(line for of_cell, _ in judged for line in of_cell)
-    return Report(lines, tuple(text for _, text in judged), tuple(notes), _outcome(lines))
+    lines = (*before, *(line for of_cell, _ in judged for line in of_cell))
+    told = [f"T={x.temperature:g} {x.arm}: prompt {x.verdict}, {x.note}" for x in before]
+    sentences = (*told, *(text for _, text in judged))
+    return Report(lines, sentences, (*notes, *bounds), _outcome(lines))
 
 
 def _outcome(lines: Sequence[Line]) -> str:
@@ -120,7 +127,7 @@ def _judge(run: Judging, cell: Cell, found: CellFidelity) -> tuple[list[Line], s
     arm = run.manifest.arm(cell.arm)
     start = Line(
         cell.temperature, cell.concurrency, cell.arm, arm.rule_label, arm.lossless,
-        "", 0, None, None, None, UNDECIDED,
+        "", 0, None, None, None, UNDECIDED, UNDECIDED,
     )  # fmt: skip
     place = f"T={cell.temperature:g} {cell.arm}"
     place += f" c={cell.concurrency}" if len(run.manifest.identity.concurrency) > 1 else ""
@@ -133,7 +140,7 @@ def _judge(run: Judging, cell: Cell, found: CellFidelity) -> tuple[list[Line], s
         return lines, f"{place}: {'; '.join(told)}"
     verdict = found.verdict
     spoken = word(arm.lossless, _WORDS[verdict.status])
-    lines = [_token_line(run, start, spoken, test) for test in verdict.tests]
+    lines = [_token_line(run, start, verdict, test) for test in verdict.tests]
     sentence = f"{place}: {_told(spoken, verdict)}"
     if (run.outputs or verdict.status is Status.NOT_TESTED) and cell.arm != PLAIN:
         further, told_outputs = judge_outputs(run, cell, start)
@@ -150,14 +157,20 @@ _WORDS = {
 }
 
 
-def _token_line(run: Judging, start: Line, spoken: str, test: TestResult) -> Line:
+def _token_line(run: Judging, start: Line, verdict: CellVerdict, test: TestResult) -> Line:
     """One token-level test; where nothing is truncated the support test could not have failed."""
+    spoken = word(start.lossless, _WORDS[verdict.status])
+    if test.spoiled:
+        return replace(start, test=test.name, n=test.n, note=f"not available: {test.spoiled}")
     able_to = test.detectable
     if test.name == "support" and not run.truncated(start.temperature):
         able_to = None
+    # Holm may fail a cell by a test that misses its own level.
+    decides = verdict.status is Status.FAILED and test == verdict.deciding
+    own = word(start.lossless, FAILED if decides or test.p <= test.alpha else PASSED)
     return replace(
         start, test=test.name, n=test.n, statistic=test.statistic, p=test.p, detectable=able_to,
-        verdict=able(spoken, able_to), note=test.note,
+        result=able(own, able_to), verdict=able(spoken, able_to), note=test.note,
     )  # fmt: skip
 
 

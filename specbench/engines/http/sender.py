@@ -1,0 +1,171 @@
+"""One request from its body to its trace: sent, retried where that is harmless, read, noted."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from specbench.core.request import Request
+from specbench.core.trace import Finish, Granularity, Trace
+from specbench.engines.http.client import Client, Exchange
+from specbench.engines.http.counting import TokenStarts
+from specbench.engines.http.faults import Fault
+from specbench.engines.http.options import ServerOptions
+from specbench.engines.http.protocol import Dialect, Served, Wish
+from specbench.engines.http.reading import read_answer
+from specbench.engines.http.transcript import write_down
+from specbench.errors import SpecbenchError
+
+FIRST_WAIT_S = 0.25
+LONGEST_WAIT_S = 5.0
+
+SPARE = ("stream_options",)
+"""Fields that a server may refuse and still be measured: counts are then estimated."""
+
+
+@dataclass(slots=True)
+class Target:
+    """One server as requests see it.
+
+    Attributes:
+        routes: of the dialect, those that can be used here, best first; one where it was named.
+        dropped: fields that the server refused and that are left out since.
+    """
+
+    served: Served
+    routes: tuple[str, ...]
+    dropped: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Sends requests of one engine.
+
+    Attributes:
+        texts: rendered prompts by their token ids, for the route ``text``.
+        starts: token starts of the model's tokenizer, None without one.
+    """
+
+    client: Client
+    dialect: Dialect
+    options: ServerOptions
+    texts: Mapping[tuple[int, ...], str]
+    starts: TokenStarts | None
+
+    async def send(
+        self, target: Target, request: Request, arm: str, concurrency: int, due_ns: int | None
+    ) -> tuple[Trace, Fault | None]:
+        """The trace of a request, and what broke it; a failure is a trace, never an exception.
+
+        Args:
+            due_ns: when it should have been sent; None = whenever it is.
+        """
+        try:
+            path, body = self.body(target, request)
+        except SpecbenchError as error:
+            now = self.client.clock() if due_ns is None else due_ns
+            reason = f"cannot be sent: {error.message}"
+            return failed(request, arm, concurrency, now, reason), None
+        url = target.served.url + path
+        exchange, attempts, first_ns = await self._exchange(target, url, body)
+        trace = blank(request, arm, concurrency, first_ns if due_ns is None else due_ns)
+        trace.sent_ns = first_ns if due_ns is not None else None
+        trace.attempts = attempts
+        if refused := sorted(target.dropped & set(SPARE)):
+            trace.effective = dict.fromkeys(refused, "refused by the server")
+        if exchange.fault is not None and exchange.fault.status:
+            trace.error = self._complaint(exchange, body)
+            return trace, exchange.fault
+        answer = await read_answer(exchange, self.dialect)
+        write_down(trace, request, answer, self.starts)
+        return trace, exchange.fault
+
+    def body(self, target: Target, request: Request) -> tuple[str, dict[str, object]]:
+        """Path and JSON body.
+
+        Fields of the suite only make sense where the server renders: such requests take the chat
+        route whatever others do.
+
+        Raises:
+            SpecbenchError: the dialect or the route cannot express the request.
+        """
+        route = target.routes[0]
+        if request.passed_on and route != "chat":
+            if "chat" not in target.routes:
+                fields = ", ".join(sorted(request.passed_on))
+                raise SpecbenchError(
+                    f"{fields} need the chat route, which is not used here",
+                    "use --route auto or chat",
+                )
+            route = "chat"
+        if route == "text" and (text := self.texts.get(request.token_ids)) is not None:
+            request = replace(request, messages=({"role": "user", "content": text},))
+        wish = Wish(route, self.options.prefix_cache != "off")
+        path, body = self.dialect.post(request, target.served, wish)
+        body |= {**request.passed_on, **self.options.extra_body}
+        return path, {name: value for name, value in body.items() if name not in target.dropped}
+
+    async def _exchange(
+        self, target: Target, url: str, body: dict[str, object]
+    ) -> tuple[Exchange, int, int]:
+        """The last exchange, how often the request was sent, and when it was sent first."""
+        attempts, first_ns = 0, 0
+        while True:
+            exchange = await self.client.post(url, json.dumps(body).encode())
+            first_ns = first_ns if attempts else exchange.sent_ns
+            attempts += 1
+            fault = exchange.fault
+            spare = [name for name in SPARE if name in body and refuses(exchange, name)]
+            if spare:
+                # Not a retry of the same request, so its clock starts anew.
+                target.dropped.update(spare)
+                body = {name: value for name, value in body.items() if name not in spare}
+                attempts = 0
+                continue
+            seen = exchange.parts and exchange.status == 200
+            if fault is None or not fault.transient or seen or attempts > self.options.retries:
+                return exchange, attempts, first_ns
+            wait = exchange.retry_after_s or FIRST_WAIT_S * 2 ** (attempts - 1)
+            await asyncio.sleep(min(wait, LONGEST_WAIT_S))
+
+    def _complaint(self, exchange: Exchange, body: Mapping[str, object]) -> str:
+        assert exchange.fault is not None
+        named = [name for name in sorted(body) if refuses(exchange, name)]
+        told = f" (the server refuses the field {', '.join(named)})" if named else ""
+        return exchange.fault.text + told
+
+
+def refuses(exchange: Exchange, name: str) -> bool:
+    """Whether the server refused a request because of this field."""
+    if exchange.status not in (400, 422):
+        return False
+    text = exchange.body.decode("utf-8", "replace")
+    return any(f"{quote}{name}{quote}" in text for quote in ("'", '\\"', "`")) or (
+        "_" in name and name in text
+    )
+
+
+def blank(request: Request, arm: str, concurrency: int, start_ns: int) -> Trace:
+    """A trace in which nothing has happened yet."""
+    return Trace(
+        key=request.key,
+        arm=arm,
+        concurrency=concurrency,
+        unit="",
+        granularity=Granularity.REQUEST,
+        seed=request.seed,
+        prompt_tokens=len(request.token_ids),
+        prompt_hash=hashlib.sha256(",".join(map(str, request.token_ids)).encode()).hexdigest(),
+        start_ns=start_ns,
+        finish=Finish.ERROR,
+    )
+
+
+def failed(request: Request, arm: str, concurrency: int, start_ns: int, reason: str) -> Trace:
+    """The trace of a request that was not sent."""
+    trace = blank(request, arm, concurrency, start_ns)
+    trace.error = reason
+    return trace

@@ -1,0 +1,42 @@
+"""What differs between servers that score tokens: how a row of probabilities is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from specbench.fidelity.kept import TopRow
+
+
+class Ask(Protocol):
+    """Sends one JSON body to a server."""
+
+    def __call__(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
+        """The answer; SpecbenchError where the server refuses or says something else."""
+        ...
+
+
+class Scorer(Protocol):
+    """One kind of server; each file of this folder that has one holds it as ``SCORER``."""
+
+    name: str
+    top: int
+    """Tokens per position to ask for unless told otherwise: what the server allows by default."""
+    rounding: float
+    """By how much the probabilities of a whole row may fail to add up to 1."""
+
+    def rows(
+        self, ask: Ask, model: str, prompt: Sequence[int], output: Sequence[int], top: int
+    ) -> list[TopRow]:
+        """The row that each output token follows, at temperature 1 and untruncated.
+
+        Args:
+            ask: sends a request to the server.
+            model: name to send.
+            prompt, output: token ids.
+            top: how many tokens of each row to list.
+
+        Raises:
+            SpecbenchError: the answer is not one of this kind of server.
+        """
+        ...

@@ -1,0 +1,59 @@
+"""What is told to the guards about a cell beside its traces, and the guards of whole suites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from specbench.catalog import SERVERS
+from specbench.core.manifest import ArmFactors, Manifest
+from specbench.core.trace import Window
+from specbench.experiment.schema import check
+from specbench.measure.guards import Around, Guard
+from specbench.results.cells import Cell
+from specbench.results.read import Recorded
+
+
+def around(recorded: Recorded, cell: Cell, windows: Sequence[Window]) -> Around:
+    """What the manifest and the counters say about a cell."""
+    manifest = recorded.manifest
+    arm = manifest.arm(cell.arm)
+    sampling = next(
+        entry
+        for entry in manifest.identity.sampling
+        if float(entry["temperature"]) == cell.temperature
+    )
+    return Around(
+        k=arm.k,
+        served=arm.engine in SERVERS,
+        prefix_cache=manifest.identity.prefix_cache,
+        requested={**sampling, "max_new_tokens": manifest.identity.max_new_tokens},
+        windows=windows,
+        probes=_probes(recorded, cell.arm),
+    )
+
+
+def _probes(recorded: Recorded, arm: str) -> Mapping[str, object]:
+    """What was tried out before measuring; a server that runs alone is tried when it starts."""
+    in_manifest = recorded.manifest.engine.get("probes")
+    found = in_manifest.get(arm) if isinstance(in_manifest, Mapping) else None
+    if found is None:
+        starts = recorded.starts.get(arm, [])
+        found = next((facts["probes"] for facts in starts if "probes" in facts), None)
+    return found if isinstance(found, Mapping) else {}
+
+
+def draft_is_target(manifest: Manifest, arm: ArmFactors) -> bool:
+    """Whether the draft is the target by name: then full acceptance is expected."""
+    target = check(manifest.experiment, f"experiment of run {manifest.run}").target.model
+    return arm.drafter_options.get("model") == target
+
+
+def prompt_guards(manifest: Manifest, suite: str) -> list[Guard]:
+    """What the statistics of a suite's prompts warn of (case D15)."""
+    statistics = manifest.prompts.get(suite, {})
+    warnings = statistics.get("warnings")
+    texts = [str(text) for text in warnings] if isinstance(warnings, list | tuple) else []
+    return [
+        Guard("degenerate_prompts", text, "use real text; `specbench suites stats` shows the suite")
+        for text in texts
+    ]
