@@ -51,6 +51,12 @@ SERVER = "server:"
     type=click.IntRange(min=2),
     help="Tokens per position to ask that server for. [default: as many as its kind allows]",
 )
+@click.option(
+    "--tokenizer",
+    metavar="MODEL",
+    help="Model whose tokenizer and chat template make the prompts for that server. [default: the "
+    "run's]",
+)
 @click.option("--outputs", is_flag=True, help="Compare whole outputs with plain's as well.")
 @click.option("--alpha", type=float, default=ALPHA, show_default=True, help="False alarms allowed.")
 @click.option(
@@ -77,6 +83,7 @@ def fidelity(
     draft: str | None,
     reference_engine: str | None,
     top: int | None,
+    tokenizer: str | None,
     outputs: bool,
     alpha: float,
     selftest: bool,
@@ -95,6 +102,7 @@ def fidelity(
         "--draft": draft,
         "--reference-engine": reference_engine,
         "--top": top,
+        "--tokenizer": tokenizer,
         "--outputs": outputs or None,
     }
     testing = {"--rows": rows, "--runs": runs, "--seed": seed}
@@ -105,7 +113,7 @@ def fidelity(
         return _selftest(rows or "all", runs, 1 if seed is None else seed, form)
     _refuse(testing, "without --selftest there is no use for")
     if not (reference or "").startswith(SERVER):
-        only = {name: judging[name] for name in ("--reference-engine", "--top")}
+        only = {name: judging[name] for name in ("--reference-engine", "--top", "--tokenizer")}
         _refuse(only, f"without --reference {SERVER}URL there is no use for")
     if reference is None or reference.startswith(SERVER):
         _refuse({"--draft": draft}, "without --reference MODEL there is no use for")
@@ -113,7 +121,7 @@ def fidelity(
         raise UsageError("no run given", "give a run, 'last', or --selftest")
     if not 0 < alpha < 1:
         raise UsageError(f"--alpha {alpha:g} is not between 0 and 1", "write for example 0.01")
-    asked = None if reference is None else Asked(reference, draft, reference_engine, top)
+    asked = None if reference is None else Asked(reference, draft, reference_engine, top, tokenizer)
     return _judge(find_run(run, out).path, asked, outputs, alpha, form)
 
 
@@ -131,6 +139,7 @@ class Asked:
     draft: str | None
     engine: str | None
     top: int | None
+    tokenizer: str | None
 
 
 def _judge(path: Path, asked: Asked | None, outputs: bool, alpha: float, form: str) -> int:
@@ -158,7 +167,7 @@ def _judge(path: Path, asked: Asked | None, outputs: bool, alpha: float, form: s
     shown = (*CONSOLE[:1], "concurrency", *CONSOLE[1:]) if several else CONSOLE
     write([_rounded(asdict(line), form) for line in found.lines], form, shown)
     if form == "console":
-        click.echo(f"\nfidelity of lossless arms: {found.outcome}")
+        click.echo(f"\n{found.told}")
     return EXIT[found.outcome]
 
 
@@ -173,11 +182,11 @@ def _open_reference(manifest: Manifest, asked: Asked) -> Reference:
     if asked.name.startswith(SERVER):
         from specbench.engines.scoring.reference import ServerReference
 
-        settings = {
-            "target": own,
-            "server": manifest.experiment.get("server") or {},
-            "system_policy": policy,
-        }
+        table = manifest.experiment.get("server")
+        server = dict(table) if isinstance(table, Mapping) else {}
+        if asked.tokenizer is not None:
+            server["tokenizer"] = asked.tokenizer
+        settings = {"target": own, "server": server, "system_policy": policy}
         kind = asked.engine or str(manifest.engine.get("name", ""))
         url = asked.name.removeprefix(SERVER)
         found = ServerReference(url, kind, settings, top=asked.top)

@@ -59,11 +59,11 @@ def _engine(name: str) -> dict[str, object]:
     """An engine: where it decodes, and which drafters and rules an arm on it can name."""
     row: dict[str, object] = {"name": name, "object": catalog.entry("engines", name)}
     if name not in catalog.SERVERS:
-        own = IN_PROCESS.get(name)
-        return {**row, "where": "this process", "drafters": own or "of the catalogue"}
+        catalogued = {"drafters": "of the catalogue", "rules": "of the catalogue"}
+        return {**row, "where": "this process", **IN_PROCESS.get(name, catalogued)}
     launcher = launcher_of(name)
     if launcher is None:
-        return {**row, "where": "a server at --url", "drafters": "as served"}
+        return {**row, "where": "a server at --url", "drafters": "as served", "rules": "as served"}
     return {
         **row,
         "where": "a server at --url, or started here",
@@ -72,8 +72,17 @@ def _engine(name: str) -> dict[str, object]:
     }
 
 
-IN_PROCESS = {"transformers_assisted": ["draft_model", "ngram", "layer_skip"]}
-"""Engines with drafters of their own -> which."""
+IN_PROCESS: dict[str, dict[str, object]] = {
+    "transformers_assisted": {
+        "drafters": ["draft_model", "ngram", "layer_skip"],
+        "rules": ["rejection", "greedy"],
+    },
+    "scripted": {"where": "this process, for tests", "drafters": "any", "rules": "any"},
+}
+"""Engines in this process that do not decode with the drafters and rules of the catalogue."""
+
+FOR_TESTS = {"scripted"}
+"""Engines that people have no use for."""
 
 
 def _suites() -> Rows:
@@ -203,4 +212,6 @@ def list_(what: str, form: str) -> None:
     rows = LISTS[what]()
     if form == "console" and what == "rules":
         rows = [_brief_rule(row) for row in rows]
+    if form == "console" and what == "engines":
+        rows = [row for row in rows if row["name"] not in FOR_TESTS]
     write(rows, form, CONSOLE.get(what, ()))

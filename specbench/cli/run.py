@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
-from specbench.cli.progress import RunProgress, cost_line
-from specbench.cli.rows import format_options, write
+from specbench.cli.plan import show_plan
+from specbench.cli.progress import RunProgress
+from specbench.cli.rows import format_options
 from specbench.cli.scoring import require_sandbox, score_option
 from specbench.cli.summary import exit_code, write_summary
 from specbench.errors import UsageError
@@ -19,7 +20,6 @@ from specbench.experiment.analyse import analyse
 from specbench.experiment.load import Flags, load_experiment
 from specbench.experiment.prepare import prepare
 from specbench.experiment.session import Session
-from specbench.measure.estimate import planned_difference
 from specbench.results.read import find_run
 from specbench.results.store import RunFolder
 
@@ -50,6 +50,7 @@ def seconds(text: str | None) -> float | None:
     multiple=True,
     help="Counters of that server; repeat for replicas.  [default: URL/metrics]",
 )
+@click.option("--template", help="Chat template: a file, or none for raw text.")
 @click.option("--tokenizer", help="Model whose tokenizer and chat template render prompts.")
 @click.option("--drafter", help="Drafter of the one arm beside plain.")
 @click.option("--draft", help="Draft model of that arm.")
@@ -58,7 +59,10 @@ def seconds(text: str | None) -> float | None:
 @click.option("--suite", "suites", multiple=True, help="Suite name or path; may be repeated.")
 @click.option("--temperature", "temperatures", type=float, multiple=True, help="May be repeated.")
 @click.option("--limit", type=int, help="Prompts per suite.")
-@click.option("--split", help="test, dev or all.")
+@click.option(
+    "--split",
+    help="test, dev or all. [default: all of public sets and own prompts, test of other suites]",
+)
 @click.option("--max-new-tokens", type=int, help="Length limit of an answer.")
 @click.option("--concurrency", type=int, multiple=True, help="Requests at a time; may be repeated.")
 @click.option("--seed", type=int, help="Seed of prompts, orders and sampling.")
@@ -115,7 +119,7 @@ def run(
         command=[Path(sys.argv[0]).name, *sys.argv[1:]],
     )
     if plan_only:
-        _show_plan(session, form)
+        show_plan(session, form)
         return 0
     unfinished, execute = session.check(), "code" in score
     if execute:
@@ -126,25 +130,6 @@ def run(
         write_summary(analyse(old, execute=execute), old, form)
         return 0
     return _measure(session, form, not yes and sys.stdin.isatty(), execute)
-
-
-def _show_plan(session: Session, form: str) -> None:
-    cost = session.plan()
-    prompts = cost.items
-    smallest = planned_difference(prompts)
-    if form != "console":
-        row = {f.name: getattr(cost, f.name) for f in fields(cost)}
-        write([{**row, "minutes": cost.minutes, "smallest_difference": smallest}], form)
-        return
-    click.echo(f"arms: {', '.join(session.prepared.arm_names)}")
-    for name, chosen in session.prepared.selection.items():
-        turns = sum(len(prompt.turns) for prompt in chosen)
-        click.echo(f"suite {name}: {len(chosen)} prompts, {turns} turns")
-    click.echo(cost_line(cost))
-    click.echo(
-        f"smallest difference that {prompts} prompts can show: about {100 * smallest:.0f} % "
-        "(assuming a spread of 25 % between prompts)"
-    )
 
 
 def _measure(session: Session, form: str, ask: bool, execute: bool) -> int:

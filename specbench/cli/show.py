@@ -9,6 +9,7 @@ import click
 from specbench.cli.out import out_option
 from specbench.cli.rows import format_options
 from specbench.cli.summary import write_joint, write_summary
+from specbench.errors import UsageError
 from specbench.results.comparable import require_comparable
 from specbench.results.read import find_run, load_manifest
 from specbench.results.store import RunFolder
@@ -17,24 +18,36 @@ from specbench.results.summary import Summary, read_summary
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "--assume-same",
+    is_flag=True,
+    help="Take what servers do not say, such as their weights, as equal.",
+)
 @out_option
 @format_options
-def show(runs: tuple[str, ...], out: Path, form: str) -> None:
+def show(runs: tuple[str, ...], assume_same: bool, out: Path, form: str) -> None:
     """Show the table of RUN: a folder, a run id, or 'last'.
 
     Several runs of one experiment, on other engines, are shown in one table. They must agree in
-    all that decides what was measured; what differs is listed otherwise.
+    all that decides what was measured; what differs is listed otherwise. What an attached server
+    does not say, such as its weights, is equal only where --assume-same says so.
 
     A run that was interrupted before its summary was written is summarised from its traces.
     """
     folders = [find_run(run, out) for run in runs]
     summaries = [_summary(folder) for folder in folders]
     if len(folders) == 1:
+        if assume_same:
+            raise UsageError("--assume-same is for several runs", "name another run too")
         write_summary(summaries[0], folders[0], form)
         return
     manifests = [load_manifest(folder) for folder in folders]
-    require_comparable(manifests)
+    taken = require_comparable(manifests, assume_same)
     write_joint(manifests, summaries, form)
+    if taken:
+        note = f"taken as equal, not known: {', '.join(taken)}"
+        # The other forms are documents for programs.
+        click.echo(f"- {note}" if form == "md" else note, err=form in ("csv", "json"))
 
 
 def _summary(folder: RunFolder) -> Summary:

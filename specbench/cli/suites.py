@@ -90,12 +90,13 @@ def stats(suites: Sequence[str], tokenizer: str | None, form: str) -> None:
 @suites.command("list")
 @format_options
 def list_(form: str) -> None:
-    """List public sets: where they are, under which licence, and whether they were fetched."""
+    """List public sets: where they are, their licence, and how many prompts were fetched."""
     write(
         [
             {
                 "name": found.name,
                 "fetched": "fetched" if found.fetched else "not fetched",
+                "prompts": found.prompts,
                 "licence": found.licence,
                 "source": found.source,
                 "title": found.title,
@@ -103,7 +104,7 @@ def list_(form: str) -> None:
             for found in public_sets()
         ],
         form,
-        ("name", "fetched", "licence", "title"),
+        ("name", "fetched", "prompts", "licence", "title"),
     )
 
 
@@ -118,14 +119,21 @@ def list_(form: str) -> None:
     help="A copy on this disk instead of the hub: .jsonl, .json, .parquet, .csv or .tsv.",
 )
 @click.option("--revision", metavar="REV", help="Branch, tag or commit on the hub.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most this many prompts.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help="At most this many prompts, spread over the categories.",
+)
 def fetch(name: str, paths: Sequence[Path], revision: str | None, limit: int | None) -> None:
     """Make a suite of the public set NAME, to be used as --suite NAME.
 
-    Prints the folder on stdout; licence, number of prompts and left out rows on stderr.
+    One that is already there is replaced. Prints the folder on stdout; licence, number of prompts
+    and left out rows on stderr.
     """
     made = fetch_suite(name, paths=paths, revision=revision, limit=limit)
     click.echo(f"{made.prompts} prompts, licence: {made.licence}", err=True)
+    if made.replaced is not None:
+        click.echo(f"replaced {made.replaced} prompts by {made.prompts}", err=True)
     for reason in made.skipped[:SHOWN]:
         click.echo(f"left out: {reason}", err=True)
     if len(made.skipped) > SHOWN:

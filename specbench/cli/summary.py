@@ -11,7 +11,7 @@ from rich.console import Console
 from specbench.core.manifest import Manifest
 from specbench.report.cells import grid
 from specbench.report.console import WIDTH, ConsoleSummary
-from specbench.report.joint import JointTable, joint_grid, joint_markdown
+from specbench.report.joint import JOINT_WIDTH, JointTable, joint_grid, joint_markdown
 from specbench.report.markdown import markdown
 from specbench.results.items import csv_text
 from specbench.results.store import RunFolder
@@ -31,10 +31,10 @@ def write_summary(summary: Summary, folder: RunFolder, form: str) -> None:
         _console().print(ConsoleSummary(summary, str(folder.path)))
 
 
-def _console() -> Console:
+def _console(widest: int = WIDTH) -> Console:
     console = Console()
     # Off a terminal rich assumes 80 columns, in which no summary fits.
-    width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    width = min(console.width, widest) if console.is_terminal else widest
     return Console(width=width, highlight=False)
 
 
@@ -54,7 +54,7 @@ def write_joint(manifests: Sequence[Manifest], summaries: Sequence[Summary], for
     elif form == "csv":
         click.echo(csv_text(joint.header, joint.rows), nl=False)
     else:
-        _console().print(JointTable(joint))
+        _console(JOINT_WIDTH).print(JointTable(joint))
 
 
 def exit_code(summary: Summary) -> int:

@@ -86,7 +86,11 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class ArmFactors:
-    """What distinguishes an arm; ``lossless`` is the rule's own declaration."""
+    """What distinguishes an arm; ``lossless`` is the rule's own declaration.
+
+    ``server`` is how its server is started, as far as the experiment says: another interpreter,
+    variables, words of the command line, fields sent with every request.
+    """
 
     name: str
     drafter: str
@@ -99,6 +103,7 @@ class ArmFactors:
     quant: str = "none"
     drafter_options: Mapping[str, object] = field(default_factory=dict)
     rule_options: Mapping[str, object] = field(default_factory=dict)
+    server: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def rule_label(self) -> str:

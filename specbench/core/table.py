@@ -13,7 +13,8 @@ class Row:
     """The columns of ``table.csv``, in order.
 
     ``value`` is None where there is none, and ``reason`` then says why; zero is a value.
-    ``guards`` lists the reasons to distrust the cell, separated by spaces.
+    ``guards`` lists the reasons to distrust the cell, separated by spaces; ``method`` says how
+    the interval was made and, where steps were not seen, what the number rests on.
     """
 
     run: str
@@ -44,6 +45,7 @@ class Row:
     n: int = 0
     guards: str = ""
     reason: str = ""
+    method: str = ""
 
     def measured(self, metric: str, stat: str, definition: str, quantity: Quantity) -> Row:
         """This cell's row for one quantity."""
@@ -60,6 +62,7 @@ class Row:
             level=quantity.level,
             n=quantity.n,
             reason=str(missing) if missing else "",
+            method=quantity.method,
         )
 
     def cells(self) -> list[str]:
@@ -77,7 +80,8 @@ def parse_row(cells: Mapping[str, str]) -> Row:
     """The row behind CSV cells; raises ValueError or KeyError on a malformed row."""
     values: dict[str, object] = {}
     for name in COLUMNS:
-        text = cells[name]
+        # Tables from before this column do not have it.
+        text = cells.get(name, "") if name == "method" else cells[name]
         if name in _INTEGERS:
             values[name] = int(text)
         elif name in _FLOATS:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from specbench.core.arm import PLAIN
 from specbench.core.table import COLUMNS
+from specbench.core.trace import Window
 from specbench.experiment.guarding import around, draft_is_target, prompt_guards
 from specbench.experiment.quality import measure_quality
 from specbench.fidelity.greedy import Kind
@@ -68,7 +70,7 @@ def _guards(recorded: Recorded, cells: Mapping[Cell, MeasuredCell]) -> dict[Cell
                 measured.plain,
                 measured.metrics,
                 draft_is_target=draft_is_target(manifest, manifest.arm(cell.arm)),
-                around=around(recorded, cell, measured.windows),
+                around=around(recorded, cell, measured.windows, _plain_windows(cells, cell)),
             ),
             *prompt_guards(manifest, cell.suite),
         ]
@@ -83,6 +85,11 @@ def _guards(recorded: Recorded, cells: Mapping[Cell, MeasuredCell]) -> dict[Cell
         for guard in concurrency_guard(traces, seed=manifest.seed):
             found[family._replace(concurrency=max(by_concurrency))].append(guard)
     return found
+
+
+def _plain_windows(cells: Mapping[Cell, MeasuredCell], cell: Cell) -> Sequence[Window]:
+    plain = cells.get(cell._replace(arm=PLAIN))
+    return () if plain is None else plain.windows
 
 
 def fidelity_guards(found: CellFidelity, lossless: str) -> list[Guard]:

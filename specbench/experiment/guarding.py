@@ -12,8 +12,16 @@ from specbench.measure.guards import Around, Guard
 from specbench.results.cells import Cell
 from specbench.results.read import Recorded
 
+STARTED = "started here"
+"""What stands in the manifest instead of the address of a server that the run started."""
 
-def around(recorded: Recorded, cell: Cell, windows: Sequence[Window]) -> Around:
+
+def around(
+    recorded: Recorded,
+    cell: Cell,
+    windows: Sequence[Window],
+    plain_windows: Sequence[Window] = (),
+) -> Around:
     """What the manifest and the counters say about a cell."""
     manifest = recorded.manifest
     arm = manifest.arm(cell.arm)
@@ -25,11 +33,20 @@ def around(recorded: Recorded, cell: Cell, windows: Sequence[Window]) -> Around:
     return Around(
         k=arm.k,
         served=arm.engine in SERVERS,
+        attached=_attached(manifest, cell.arm),
         prefix_cache=manifest.identity.prefix_cache,
         requested={**sampling, "max_new_tokens": manifest.identity.max_new_tokens},
         windows=windows,
+        plain_windows=plain_windows,
         probes=_probes(recorded, cell.arm),
     )
+
+
+def _attached(manifest: Manifest, arm: str) -> bool:
+    """Whether the arm's server was found running; one that runs alone is not in the manifest."""
+    servers = manifest.engine.get("servers")
+    facts = servers.get(arm) if isinstance(servers, Mapping) else None
+    return isinstance(facts, Mapping) and facts.get("url", STARTED) != STARTED
 
 
 def _probes(recorded: Recorded, arm: str) -> Mapping[str, object]:

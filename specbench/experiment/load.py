@@ -14,11 +14,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from specbench.catalog import SERVERS, nearest
+from specbench.catalog import SERVERS, entry, nearest
 from specbench.core.manifest import canonical
 from specbench.errors import PrerequisiteError, UsageError
-from specbench.experiment.schema import SCHEMA_VERSION, Experiment, check
+from specbench.experiment.schema import Experiment, check
+from specbench.experiment.server_keys import names_address
+from specbench.experiment.values import SCHEMA_VERSION
 from specbench.measure.environment import without_secrets
+from specbench.models.locate import DEMO_MODEL
 
 BARE_WORD = re.compile(r"^[A-Za-z_./][\w./:@+-]*$")
 DEFAULT_SPECULATION = 5
@@ -51,6 +54,7 @@ class Flags:
     plain_url: str | None = None
     metrics_urls: tuple[str, ...] = ()
     tokenizer: str | None = None
+    template: str | None = None
     arrival: str | None = None
     rate: float | None = None
 
@@ -90,6 +94,8 @@ def load_experiment(source: str | None, flags: Flags, settings: Sequence[str] = 
         UsageError: unknown name, wrong file, key or value.
         PrerequisiteError: no such file.
     """
+    if not source:
+        _require_url(flags, {})
     if not source and not flags.target and not flags.url:
         raise UsageError(
             "nothing to run: no experiment, no --target and no --url",
@@ -161,6 +167,8 @@ def _apply_flags(data: Data, flags: Flags) -> None:
     workload.update({key: list(values) for key, values in lists.items() if values})
     if flags.target is not None:
         target["model"] = flags.target
+    if flags.template is not None:
+        target["template"] = flags.template
     if flags.engine is not None:
         data["engine"] = flags.engine
     if flags.allow_lossy:
@@ -169,22 +177,43 @@ def _apply_flags(data: Data, flags: Flags) -> None:
     _apply_arm_flags(data, flags)
 
 
+def _require_url(flags: Flags, data: Data) -> None:
+    """A plain server is the base of a speed-up: there must be another one."""
+    if flags.plain_url and not flags.url and not names_address(data):
+        raise UsageError(
+            "--plain-url without --url: it is for the same server without speculation",
+            "add --url URL, the server that speculates; a server alone is given by --url",
+        )
+
+
+def _absolute(model: str | None) -> str | None:
+    """A folder by its full path: the run is read again from elsewhere."""
+    if model is None or model == DEMO_MODEL:
+        return model
+    path = Path(model).expanduser()
+    return str(path.resolve()) if path.exists() else model
+
+
 def _apply_server_flags(data: Data, flags: Flags) -> None:
     given = {
         "url": flags.url,
         "plain_url": flags.plain_url,
         "metrics_urls": list(flags.metrics_urls) or None,
-        "tokenizer": flags.tokenizer,
+        "tokenizer": _absolute(flags.tokenizer),
     }
     given = {name: value for name, value in given.items() if value is not None}
     if not given:
         return
-    if data.get("engine", "native") not in SERVERS:
-        name = next(iter(given)).replace("_", "-").removesuffix("s")
+    engine, flag = data.get("engine"), next(iter(given)).replace("_", "-").removesuffix("s")
+    if engine is None:
+        raise UsageError(f"--{flag} needs --engine NAME", f"one of {', '.join(SERVERS)}")
+    if engine not in SERVERS:
+        entry("engines", str(engine))
         raise UsageError(
-            f"--{name} needs an engine that is a server, not {data.get('engine', 'native')}",
+            f"--{flag} needs an engine that is a server, not {engine}",
             f"add --engine NAME, one of {', '.join(SERVERS)}",
         )
+    _require_url(flags, data)
     data.setdefault("server", {}).update(given)
     # The name that the server gives its model is asked for at first contact.
     data["target"].setdefault("model", flags.target or SERVED)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from specbench.core.manifest import UNKNOWN, Identity, Manifest, canonical
+from specbench.core.manifest import UNKNOWN, ArmFactors, Identity, Manifest, canonical
 from specbench.core.request import Sampling
 from specbench.engines.protocol import Engine
+from specbench.errors import SpecbenchError
+from specbench.experiment.load import SERVED
 from specbench.experiment.prepare import Prepared
 from specbench.experiment.schema import Experiment
 from specbench.measure.calibrate import Calibration
 from specbench.measure.environment import environment, without_secrets
+from specbench.models.locate import locate
+from specbench.models.weights import weight_hash
 from specbench.suites.statistics import prompt_statistics
 
 
@@ -32,6 +36,8 @@ def build_manifest(
         template: hash of the chat template that rendered the prompts.
     """
     facts = {"template_hash": template, **engine.describe()}
+    if prepared.experiment.on_server:
+        facts["drafts"] = _drafts(prepared)
     here = environment(Path.cwd())
     experiment = prepared.experiment
     return Manifest(
@@ -39,7 +45,7 @@ def build_manifest(
         title=experiment.title or experiment.name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         identity=_identity(prepared, engine, facts, _processor(engine.device, here)),
-        arms=prepared.factors,
+        arms=_factors(prepared),
         suites=prepared.suite_uses(),
         experiment=experiment.resolved(),
         planned=sum(1 for unit in prepared.units() for _ in unit.records()),
@@ -78,7 +84,7 @@ def _identity(
             use.name: {"version": use.version, "digest": use.digest, "split": use.split}
             for use in prepared.suite_uses()
         },
-        target=str(facts.get("served_model") or experiment.target.model),
+        target=_target(experiment, model),
         target_revision=fact("revision"),
         weight_hash=fact("weight_hash"),
         dtype=fact("dtype", experiment.target.dtype),
@@ -94,6 +100,46 @@ def _identity(
         history=conditions.history,
         system_policy=experiment.workload.system_policy,
     )
+
+
+def _target(experiment: Experiment, model: Mapping[str, object]) -> str:
+    """The target by name; what the server serves where the experiment takes whatever that is."""
+    served = model.get("served_as")
+    if experiment.target.model == SERVED and isinstance(served, list) and served:
+        return ", ".join(map(str, served))
+    return experiment.target.model
+
+
+def _factors(prepared: Prepared) -> tuple[ArmFactors, ...]:
+    """Arms with what is common to all servers: fields that are sent with every request."""
+    body = {
+        name: value
+        for name, value in prepared.experiment.server.extra_body.items()
+        if name != "chat_template_kwargs"
+    }
+    if not body:
+        return prepared.factors
+    return tuple(
+        replace(arm, server={**arm.server, "extra_body": body}) for arm in prepared.factors
+    )
+
+
+def _drafts(prepared: Prepared) -> dict[str, object]:
+    """Draft models of servers, with the hash of their weights where they are on this disk."""
+    drafts: dict[str, object] = {}
+    for arm in prepared.arms:
+        name = arm.drafter_options.get("model")
+        if isinstance(name, str):
+            drafts[arm.name] = [{"name": name, "weight_hash": _weights(name)}]
+    return drafts
+
+
+def _weights(name: str) -> str:
+    try:
+        place = locate(name, offline=True).path
+        return UNKNOWN if place is None else weight_hash(place)
+    except SpecbenchError:
+        return UNKNOWN
 
 
 def _thinking(experiment: Experiment) -> str:

@@ -96,6 +96,20 @@ class Prepared:
             selection={name: prompts[:limit] for name, prompts in self.selection.items()},
         )
 
+    @property
+    def splits(self) -> Mapping[str, str]:
+        """Suite -> the split that its prompts were chosen from."""
+        workload = self.experiment.workload
+        pairs = zip(workload.suites, self.suites, strict=True)
+        return {suite.name: workload.split_of(named) for named, suite in pairs}
+
+    def offered(self, suite: Suite) -> tuple[int, int]:
+        """Prompts of a suite in the categories that were asked for: in its split, and in all."""
+        asked = set(self.experiment.workload.categories) & suite.categories.keys()
+        splits = [p.split for p in suite.prompts if not asked or p.category in asked]
+        split = self.splits[suite.name]
+        return sum(split in ("all", each) for each in splits), len(splits)
+
     def warmup_prompts(self) -> Mapping[str, tuple[Prompt, ...]]:
         """Prompts to warm up on: as many as are measured, but others, where a suite has any."""
         left = {}
@@ -108,13 +122,13 @@ class Prepared:
 
     def suite_uses(self) -> tuple[SuiteUse, ...]:
         """The suites as the manifest names them."""
-        split = self.experiment.workload.split
+        splits = self.splits
         return tuple(
             SuiteUse(
                 name=suite.name,
                 version=suite.version,
                 digest=suite.digest,
-                split=split,
+                split=splits[suite.name],
                 items=len(prompts),
                 turns=sum(len(prompt.turns) for prompt in prompts),
                 items_digest=digest([prompt.id for prompt in prompts]),
@@ -144,7 +158,10 @@ def prepare(loaded: Loaded) -> Prepared:
     _check_engine(experiment, conditions := _conditions(workload, experiment.target.context))
     suites = tuple(load_suite(name) for name in workload.suites)
     _different([suite.name for suite in suites], workload.suites)
-    selection = {suite.name: _chosen(suite, workload) for suite in suites}
+    selection = {
+        suite.name: _chosen(suite, workload, workload.split_of(named))
+        for named, suite in zip(workload.suites, suites, strict=True)
+    }
     if workload.history == "fixed":
         _require_recorded(selection)
     return Prepared(experiment, loaded.passed, arms, factors, suites, selection, conditions)
@@ -203,7 +220,7 @@ def _locate_models(experiment: Experiment, arms: Sequence[ArmSpec]) -> None:
             locate(model, revision=revision if isinstance(revision, str) else None)
 
 
-def _chosen(suite: Suite, workload: Workload) -> tuple[Prompt, ...]:
+def _chosen(suite: Suite, workload: Workload, split: str) -> tuple[Prompt, ...]:
     known = [name for name in workload.categories if name in suite.categories]
     if workload.categories and not known:
         raise UsageError(
@@ -212,7 +229,7 @@ def _chosen(suite: Suite, workload: Workload) -> tuple[Prompt, ...]:
         )
     return select(
         suite,
-        split=workload.split,
+        split=split,
         limit=workload.limit,
         categories=known or None,
         seed=workload.seed,
@@ -262,4 +279,5 @@ def _conditions(workload: Workload, context: int | None) -> Conditions:
         warmup=workload.warmup,
         stop=tuple(workload.stop),
         context=context,
+        open_arrivals=workload.arrival != "closed",
     )

@@ -12,6 +12,7 @@ from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Limits, Request, Sampling, Stops
 from specbench.core.suite import Prompt
 from specbench.core.trace import Trace
+from specbench.engines.http.extra_fields import with_template_options
 from specbench.engines.http.tokens import SERVER_TEMPLATE
 from specbench.errors import SpecbenchError, UsageError
 from specbench.experiment.schema import check
@@ -43,6 +44,16 @@ def by_server(manifest: Manifest) -> bool:
     """Whether conversations went to a server that rendered them itself."""
     route = manifest.engine.get("route")
     return manifest.identity.template_hash == SERVER_TEMPLATE or route == "chat"
+
+
+def by_server_count(trace: Trace) -> int:
+    """Tokens of the prompt as a server that rendered it counted them; 0 where nobody did.
+
+    Where a tokenizer was at hand, ``prompt_tokens`` is what that makes of the conversation, and a
+    server that disagrees is on record beside it.
+    """
+    said = trace.effective.get("prompt_tokens", trace.prompt_tokens)
+    return said if isinstance(said, int) else trace.prompt_tokens
 
 
 class Renderer(Protocol):
@@ -105,10 +116,10 @@ def rebuild(
         fields = ", ".join(further)
         raise SpecbenchError(f"its request passed on {fields}, which a reference does not apply")
     messages = messages_for_turn(prompt, key.turn, answers)
-    if prompt.passed_on:
-        rendered = reference.render(messages, prompt.passed_on)
-    else:
-        rendered = reference.render(messages)
+    # Options of the template that hold for the whole run, as the engine merged them.
+    experiment = check(recorded.manifest.experiment, f"experiment of run {recorded.manifest.run}")
+    passed_on = with_template_options(prompt.passed_on, experiment.server.extra_body)
+    rendered = reference.render(messages, passed_on) if passed_on else reference.render(messages)
     _check_prompt(recorded.manifest, rendered, trace)
     return Request(
         key=key,
@@ -124,8 +135,9 @@ def _check_prompt(manifest: Manifest, rendered: RenderedPrompt, trace: Trace) ->
     """Compare what the reference makes of a conversation with what the run sent."""
     count = len(rendered.token_ids)
     if by_server(manifest):
-        if trace.prompt_tokens and trace.prompt_tokens != count:
-            raise PromptDiffers(trace.prompt_tokens, count)
+        counted = by_server_count(trace)
+        if counted and counted != count:
+            raise PromptDiffers(counted, count)
         return
     # Equal texts of unequal length are two tokenizers.
     if (rendered.digest, count) != (trace.prompt_hash, trace.prompt_tokens):

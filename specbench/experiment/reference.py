@@ -20,8 +20,18 @@ from specbench.errors import SpecbenchError
 from specbench.experiment.agreement import Agreement, agreement
 from specbench.experiment.arms import LOSSY
 from specbench.experiment.emitted import Emitted, Tokens, emitted
-from specbench.experiment.rebuild import PromptDiffers, Renderer, by_server, rebuild, run_prompts
+from specbench.experiment.rebuild import (
+    PromptDiffers,
+    Renderer,
+    by_server,
+    by_server_count,
+    rebuild,
+    run_prompts,
+)
 from specbench.results.read import Recorded
+
+AS_STORED = "as_stored"
+"""Dtype of an engine that computes on quantised weights."""
 
 PROMPT_DIFFERS = "not replayed: the prompt has another number of tokens for the reference"
 
@@ -63,7 +73,7 @@ class Replayed:
         traces: copies of the replayed records whose evidence is the reference's.
         reasons: why the other finished records were not replayed.
         same_weights: whether the run's target had the reference's weights, in whatever type either
-            ran; None where the run's engine could not tell.
+            ran; None where the run's engine could not tell, or computed on quantised weights.
         agreement: by arm and temperature, how far the run's own evidence is from the reference's.
         prompts: tokens of prompts where a server counted them, replayed or not.
         emitted: where the tokens of the replayed records came from.
@@ -108,7 +118,8 @@ def replay_run(
             found.reasons[record] = f"not replayed: {error.message}"
         on_progress(done, len(finished))
     known = manifest.identity.weight_hash
-    unknown = UNKNOWN in (known, replay.weight_hash)
+    # Kernels for weights as stored round activations too: the same weights, other numbers.
+    unknown = UNKNOWN in (known, replay.weight_hash) or manifest.identity.dtype == AS_STORED
     same = None if unknown else known == replay.weight_hash
     return Replayed(
         found.traces,
@@ -138,8 +149,8 @@ def _replay(
 ) -> None:
     request = rebuild(recorded, replay, prompts, record, trace)
     counted = trace.effective.get("prompt_tokens")
-    if by_server(recorded.manifest) and trace.prompt_tokens:
-        counted = trace.prompt_tokens
+    if by_server(recorded.manifest):
+        counted = by_server_count(trace) or None
     if isinstance(counted, int):
         found.prompts[record] = PromptLength(counted, len(request.token_ids))
     output = emitted(trace, replay)

@@ -16,48 +16,17 @@ from pydantic import (
     model_validator,
 )
 
-from specbench.catalog import SERVERS
+from specbench.catalog import SERVERS, names
 from specbench.core.arm import PLAIN, ArmSpec
+from specbench.core.manifest import UNKNOWN
 from specbench.core.request import Sampling
 from specbench.errors import UsageError
 from specbench.experiment.server_arms import default_rule, server_arms
-from specbench.experiment.server_schema import WRITE as SERVER_WRITE
+from specbench.experiment.server_keys import names_address, refuse_without_server
 from specbench.experiment.server_schema import ArmServer, Server
-
-SCHEMA_VERSION = 1
+from specbench.experiment.values import SCHEMA_VERSION, WRITE
 
 ARM_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
-
-WRITE = {
-    "schema_version": f"schema_version = {SCHEMA_VERSION}",
-    "model": 'a named demo model, a Hugging Face id, a folder or a .gguf file, as "..."',
-    "dtype": '"float32", "bfloat16" or "float16"',
-    "device": '"cpu", "cuda" or "cuda:0"',
-    "suites": 'a list of suite names or paths, as ["code", "chat", "translation"]',
-    "split": '"test", "dev" or "all"',
-    "limit": "a whole number of prompts per suite, at least 1, or leave the key out for all",
-    "temperatures": "a list of different numbers of at least 0, as [0.0, 0.7]",
-    "top_p": "a number above 0 and at most 1 (1 = off)",
-    "top_k": "a whole number of at least 0 (0 = off)",
-    "min_p": "a number from 0 to 1 (0 = off)",
-    "max_new_tokens": "a whole number of at least 1",
-    "repeats": "a whole number of at least 1",
-    "concurrency": "a list of different whole numbers of at least 1, as [1, 8]",
-    "history": '"plain", "own" or "fixed"',
-    "system_policy": '"merge-into-user" (or "merge"), "drop" or "fail"',
-    "seed": "a whole number of at least 0",
-    "warmup": "a whole number of at least 1",
-    "stop": 'a list of strings, as ["\\n\\n"]',
-    "drafter": "a name of `specbench list drafters`",
-    "k": "a whole number of at least 0: the longest draft in tokens",
-    "rule": "a name of `specbench list rules`",
-    "options": "a table of the drafter's options, as options = { min_n = 1 }",
-    "rule_options": "a table of the rule's options",
-    "allow_lossy": "true or false",
-    "arrival": '"closed" (the next when one ends), "poisson" or "burst"',
-    "rate": 'requests per second, above 0, for arrival = "poisson"',
-    **SERVER_WRITE,
-}
 
 Options = dict[str, object]
 
@@ -113,6 +82,16 @@ class Workload(_Border):
         if self.arrival == "closed":
             return "closed loop"
         return f"poisson {self.rate:g}/s" if self.arrival == "poisson" else self.arrival
+
+    def split_of(self, suite: str) -> str:
+        """The split in which a suite, as the experiment names it, is used.
+
+        Where none was given, catalogued suites are cut: their ``dev`` part is for tuning. A
+        reader's own prompts and public sets are used whole.
+        """
+        if "split" in self.model_fields_set or suite in names("suites"):
+            return self.split
+        return "all"
 
     @field_validator("suites", "temperatures", "concurrency")
     @classmethod
@@ -173,16 +152,18 @@ class Experiment(_Border):
     @model_validator(mode="before")
     @classmethod
     def _default_rules(cls, data: object) -> object:
-        """A server's own rule where an arm on one names none: it is not ours to choose."""
+        """A server's own rule where an arm on one names none: it is not ours to choose.
+
+        Which rule an attached server applies is for whoever started it to say.
+        """
         if not isinstance(data, Mapping) or data.get("engine") not in SERVERS:
             return data
         arms = data.get("arm")
         if not isinstance(arms, Mapping):
             return data
+        rule = UNKNOWN if names_address(data) else default_rule(str(data["engine"]))
         filled = {
-            name: {"rule": default_rule(str(data["engine"])), **arm}
-            if isinstance(arm, Mapping)
-            else arm
+            name: {"rule": rule, **arm} if isinstance(arm, Mapping) else arm
             for name, arm in arms.items()
         }
         return {**data, "arm": filled}
@@ -193,9 +174,15 @@ class Experiment(_Border):
         return self.engine in SERVERS
 
     def arms(self) -> list[ArmSpec]:
-        """All arms, plain first; an attached server without a plain one has no plain arm."""
+        """All arms, plain first; an attached server without a plain one has no plain arm.
+
+        Raises:
+            UsageError: server tables that do not fit the engine, or each other.
+        """
         if self.on_server:
             return server_arms(self.engine, self.server, self.arm)
+        named = self.engine if "engine" in self.model_fields_set else None
+        refuse_without_server(named, self.server, self.arm)
         declared = [
             ArmSpec(name, arm.drafter, arm.k, arm.rule, self.engine, arm.options, arm.rule_options)
             for name, arm in self.arm.items()
@@ -206,7 +193,8 @@ class Experiment(_Border):
         """Every key with its value, defaults included; keys without a value are left out.
 
         What concerns servers is left out where the engine is none, so that the files of older
-        runs and newer ones say the same.
+        runs and newer ones say the same. A split that nobody gave is left out where it is not the
+        same for all suites.
         """
         data = self.model_dump(mode="json", exclude_none=True)
         if not self.on_server:
@@ -215,6 +203,10 @@ class Experiment(_Border):
                 del arm["server"]
         if self.workload.arrival == "closed":
             del data["workload"]["arrival"]
+        splits = {self.workload.split_of(suite) for suite in self.workload.suites}
+        del data["workload"]["split"]
+        if len(splits) == 1:
+            data["workload"]["split"] = splits.pop()
         return data
 
 
@@ -240,6 +232,15 @@ def check(data: Mapping[str, object], source: str) -> Experiment:
         raise UsageError(f"{source}: " + f"\n{source}: ".join(findings)) from error
 
 
+SENSITIVE = frozenset(
+    {
+        *("url", "plain_url", "metrics_urls", "plain_metrics_urls", "api_key_env"),
+        *("env", "command", "args_extra", "extra_body"),
+    }
+)
+"""Keys whose values may hold a key or a password."""
+
+
 def _finding(place: Sequence[int | str], item: Mapping[str, object]) -> str:
     key = ".".join(str(part) for part in place)
     name = next((part for part in reversed(place) if isinstance(part, str)), "")
@@ -247,12 +248,15 @@ def _finding(place: Sequence[int | str], item: Mapping[str, object]) -> str:
     if item["type"] == "missing":
         return f"{key}: missing{write}"
     if item["type"] == "extra_forbidden":
+        if _in_arm_server(place) and name in Server.model_fields:
+            return f"{key} = {_short(item['input'])}: belongs in [server]: it holds for all arms"
         close = difflib.get_close_matches(name, known_keys(place[:-1]), n=2, cutoff=0.5)
         instead = f"did you mean {' or '.join(close)}?" if close else "remove it; known here: "
         instead += "" if close else ", ".join(known_keys(place[:-1]))
         return f"{key} = {_short(item['input'])}: unknown key; {instead}"
     reason = str(item["msg"]).removeprefix("Value error, ")
-    if name in ("arm", "temperatures"):
+    # A refused value of these may be a secret, and errors are copied into tickets.
+    if name in ("arm", "temperatures") or SENSITIVE & set(place):
         return f"{key}: {reason}{write}"
     return f"{key} = {_short(item['input'])}: {reason}{write}"
 
@@ -267,8 +271,12 @@ def known_keys(place: Sequence[int | str]) -> list[str]:
         "arm": Arm,
         "server": Server,
     }
-    table = ArmServer if len(place) > 2 and place[2] == "server" else tables.get(str(place[0]))
+    table = ArmServer if _in_arm_server(place) else tables.get(str(place[0]))
     return list(table.model_fields) if table else []
+
+
+def _in_arm_server(place: Sequence[int | str]) -> bool:
+    return len(place) > 2 and place[0] == "arm" and place[2] == "server"
 
 
 def _short(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, cast
 
 from specbench import catalog
@@ -10,10 +10,13 @@ from specbench.core.arm import PLAIN, ArmSpec
 from specbench.core.manifest import UNKNOWN, ArmFactors
 from specbench.engines.servers.protocol import Launcher
 from specbench.errors import UsageError
+from specbench.experiment.server_keys import attached, refuse_idle, refuse_same_place
 from specbench.experiment.server_schema import ArmServer, Server
 
 UNDESCRIBED = "server"
 """Name of the arm of an attached server that nobody described."""
+
+ADDRESS = ("url", "metrics_urls")
 
 CLAIMED = "claimed"
 """Lossless by the engine's word: the rule is exact, the engine's code of it is not ours."""
@@ -65,10 +68,11 @@ def server_arms(engine: str, server: Server, declared: Mapping[str, DeclaredArm]
     An address makes an arm attached; without any address every arm is started here.
 
     Raises:
-        UsageError: arms without an address beside one with, or an engine that cannot be started.
+        UsageError: arms without an address beside one with, an engine that cannot be started, keys
+            that nothing would read, or plain at the address of another arm.
     """
-    attached = server.url or server.plain_url or any(arm.server.url for arm in declared.values())
-    if not attached:
+    refuse_idle(server, declared)
+    if not attached(server, declared):
         if launcher_of(engine) is None:
             raise UsageError(f"engine {engine} cannot be started here", "give --url URL")
         return _started(engine, server, declared)
@@ -88,6 +92,7 @@ def server_arms(engine: str, server: Server, declared: Mapping[str, DeclaredArm]
             )
         place = _place(url, arm.server.metrics_urls or server.metrics_urls)
         arms.append(_spec(engine, name, arm, place))
+    refuse_same_place(arms)
     return arms
 
 
@@ -107,17 +112,52 @@ def _spec(engine: str, name: str, arm: DeclaredArm, place: Mapping[str, object])
     return ArmSpec(name, arm.drafter, arm.k, arm.rule, engine, arm.options, arm.rule_options, place)
 
 
+def require_installed(arms: Iterable[ArmSpec]) -> None:
+    """Ask for the package behind every server that is to be started by a command line of ours.
+
+    Raises:
+        PrerequisiteError: it is missing, with what to type.
+    """
+    asked: set[str] = set()
+    for arm in arms:
+        launcher = launcher_of(arm.engine)
+        if launcher is None or not arm.started or arm.server.get("command"):
+            continue
+        python = launcher.python(arm)
+        if python not in asked:
+            launcher.version(python)
+        asked.add(python)
+
+
+def _check_named(arm: ArmSpec, launcher: Launcher) -> None:
+    """An attached server drafts as it was started: its name need only be one that we know."""
+    every = (launcher_of(engine) for engine in catalog.SERVERS)
+    known = {name for each in every if each is not None for name in each.drafters}
+    if arm.drafter not in known | {UNKNOWN}:
+        raise UsageError(
+            f"arm {arm.name}: unknown drafter {arm.drafter!r}",
+            f'{catalog.nearest(arm.drafter, [*launcher.drafters])}; or write drafter = "{UNKNOWN}"',
+        )
+
+
 def server_factors(arm: ArmSpec) -> ArmFactors:
     """What distinguishes an arm that is a server.
 
     Raises:
-        UsageError: the server that is to be started cannot decode like that.
+        UsageError: the server that is to be started cannot decode like that, or a drafter of an
+            attached one has a name that no server knows.
     """
     launcher = launcher_of(arm.engine)
     if launcher is not None and arm.started:
         launcher.check(arm)
+    elif launcher is not None:
+        _check_named(arm, launcher)
+    # Where a server is says nothing of how it decodes.
+    launch = {name: value for name, value in arm.server.items() if value and name not in ADDRESS}
     if arm.plain:
-        return ArmFactors(arm.name, arm.drafter, 0, "none", arm.engine, lossless=CLAIMED)
+        return ArmFactors(
+            arm.name, arm.drafter, 0, "none", arm.engine, lossless=CLAIMED, server=launch
+        )
     if arm.rule not in CLAIMS:
         raise UsageError(
             f"arm {arm.name}: no server applies rule {arm.rule!r}",
@@ -133,4 +173,5 @@ def server_factors(arm: ArmSpec) -> ArmFactors:
         lossless=CLAIMS[arm.rule],
         drafter_options=arm.drafter_options,
         rule_options=arm.rule_options,
+        server=launch,
     )

@@ -8,7 +8,14 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-SECRET_NAME = re.compile(r"(?i)(key|token|secret|passw)")
+from specbench.engines.servers import given
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+STORED = (
+    "looks like a secret, and this file is stored with the results; set it in the environment of "
+    "specbench, servers inherit it (as VLLM_API_KEY, LLAMA_API_KEY or HF_TOKEN)"
+)
 
 Seconds = Annotated[float, Field(gt=0)]
 Url = Annotated[str, Field(min_length=1)]
@@ -62,11 +69,15 @@ class _Launch(BaseModel):
     @classmethod
     def _no_secrets(cls, values: dict[str, str]) -> dict[str, str]:
         for name in values:
-            if SECRET_NAME.search(name):
-                raise ValueError(
-                    f"{name} looks like a secret, and this file is stored with the results; set it "
-                    "in the environment of specbench, servers inherit it"
-                )
+            if given.SECRET.search(name):
+                raise ValueError(f"{name} {STORED}")
+        return values
+
+    @field_validator("command", "args_extra")
+    @classmethod
+    def _no_secret_words(cls, values: list[str]) -> list[str]:
+        if (name := given.secret_in(values)) is not None:
+            raise ValueError(f"the value of {name} {STORED}")
         return values
 
 
@@ -96,6 +107,23 @@ class Server(_Launch):
     extra_body: dict[str, object] = Field(default_factory=dict)
     probes: bool = True
 
+    @field_validator("api_key_env")
+    @classmethod
+    def _name_of_a_variable(cls, value: str | None) -> str | None:
+        if value is not None and not VARIABLE.fullmatch(value):
+            raise ValueError("not the name of an environment variable")
+        return value
+
+    @field_validator("extra_body")
+    @classmethod
+    def _no_secret_fields(cls, values: dict[str, object]) -> dict[str, object]:
+        if (name := given.secret_field(values)) is not None:
+            raise ValueError(
+                f"{name} looks like a secret, and this file is stored with the results; put the "
+                "key into an environment variable and name that with api_key_env"
+            )
+        return values
+
     def launch(self, own: ArmServer) -> dict[str, object]:
         """How the server of an arm is started: what holds for all, and what the arm says."""
         return {
@@ -115,5 +143,11 @@ def address(text: str) -> str:
         raise ValueError(
             "holds a user name or a password; give the key in an environment variable "
             "(api_key_env) instead"
+        )
+    if "?" in text or "#" in text:
+        # Keys are given like that, and paths are added behind the address.
+        raise ValueError(
+            "holds a query or a fragment; leave it out, and give a key in an environment variable "
+            "(api_key_env)"
         )
     return text.rstrip("/")

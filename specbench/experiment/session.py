@@ -15,6 +15,7 @@ from specbench.engines.protocol import Engine, EngineFactory
 from specbench.experiment.manifest import build_manifest
 from specbench.experiment.prepare import Prepared
 from specbench.experiment.schema import check
+from specbench.experiment.server_arms import require_installed
 from specbench.experiment.settings import engine_settings
 from specbench.measure.caches import first_turns
 from specbench.measure.calibrate import (
@@ -83,7 +84,12 @@ class Session:
     _recorded: Recorded | None = field(default=None, init=False)
 
     def plan(self) -> Estimate:
-        """The estimate before anything was measured; a budget is applied first."""
+        """The estimate before anything was measured; a budget is applied first.
+
+        Raises:
+            PrerequisiteError: an engine whose servers are to be started is not installed.
+        """
+        self._require_engine()
         speed = assumed_speed(self.prepared.experiment.target.device)
         if self.budget_s is not None:
             return self._fit(speed)[1]
@@ -94,8 +100,10 @@ class Session:
 
         Raises:
             UsageError: results cannot be written, or the resumed run had other settings.
+            PrerequisiteError: as ``plan``, where anything is left to do.
         """
         if self.resume is None:
+            self._require_engine()
             probe(self.out)
             return True
         probe(self.resume.path)
@@ -105,7 +113,14 @@ class Session:
         # A run from before a key existed had that key's default.
         old = check(manifest.experiment, f"experiment of run {manifest.run}").resolved()
         refuse_changes(old, new, manifest.run, "settings")
-        return not self._recorded.finished
+        if self._recorded.finished:
+            return False
+        self._require_engine()
+        return True
+
+    def _require_engine(self) -> None:
+        if self.prepared.experiment.on_server:
+            require_installed(self.prepared.arms)
 
     def run(self, hooks: Hooks) -> RunFolder:
         """Load, warm up, write the manifest, measure. Ctrl-C leaves a run that can be resumed."""

@@ -60,6 +60,8 @@ class NoiseFloor:
     detectable: float | None = None
 
     def __str__(self) -> str:
+        if self.verdict is Floor.NONE:
+            return f"{self.arm} agree; plain was not repeated, so there is no floor"
         parts = [f"{self.verdict}: {self.arm} agree, reference with itself {self.reference}"]
         if self.p is not None:
             parts.append(f"p={self.p:.2g}")

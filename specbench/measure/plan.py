@@ -22,8 +22,9 @@ class Unit:
     """Prompts that every arm decodes before the next unit begins, so that drift hits all alike.
 
     Attributes:
-        kind: ``item`` (one prompt, concurrency 1), ``block`` (the same prompts for each arm) or
-            ``server`` (either, but each arm decodes all units of a stage before the next arm).
+        kind: ``item`` (one prompt, concurrency 1), ``block`` (the same prompts for each arm; with
+            open arrivals all of the cell) or ``server`` (either, but each arm decodes all units of
+            a stage before the next arm).
         orders: per turn, the arms in the order they run.
         start: the stage it belongs to: which start of the servers decodes it, from 0.
     """
@@ -77,7 +78,7 @@ def plan_units(
     for concurrency in conditions.concurrency:
         for repeat in range(conditions.repeats):
             cells = [
-                _cell(suite, prompts, sampling, repeat, concurrency, conditions.seed, arms, start)
+                _cell(suite, prompts, sampling, repeat, concurrency, conditions, arms, start)
                 for suite, prompts in selection.items()
                 for sampling in conditions.samplings
             ]
@@ -92,16 +93,18 @@ def _cell(
     sampling: Sampling,
     repeat: int,
     concurrency: int,
-    seed: int,
+    conditions: Conditions,
     arms: Sequence[str],
     start: int,
 ) -> list[Unit]:
     name = f"{suite}:T{sampling.temperature}:r{repeat}:c{concurrency}"
     # The first start has no suffix: names and orders are those of a run with one start.
     ending = f":s{start}" if start else ""
-    digest = hashlib.sha256(f"{seed}:{name}{ending}".encode()).digest()
+    digest = hashlib.sha256(f"{conditions.seed}:{name}{ending}".encode()).digest()
     rng = random.Random(int.from_bytes(digest[:8], "big"))
-    sizes = block_sizes(len(prompts), concurrency)
+    # Arrivals of their own are one stream: every block would start it anew on an idle server.
+    whole = conditions.open_arrivals
+    sizes = [len(prompts)] if whole else block_sizes(len(prompts), concurrency)
     turns = max((len(prompt.turns) for prompt in prompts), default=0)
     orders = [balanced_orders(arms, len(sizes), rng) for _ in range(turns)]
     units, first = [], 0
@@ -109,7 +112,7 @@ def _cell(
         members = tuple(prompts[first : first + size])
         first += size
         depth = max(len(prompt.turns) for prompt in members)
-        item = concurrency == 1
+        item = concurrency == 1 and not whole
         units.append(
             Unit(
                 name=f"{name}:{members[0].id if item else f'block{index}'}{ending}",

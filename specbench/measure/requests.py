@@ -25,6 +25,7 @@ class Conditions:
         samplings: one per temperature.
         history: whose answers a later turn sees: ``plain``, ``own`` or ``fixed`` (recorded).
         context: declared context limit in tokens, None = the engine's own.
+        open_arrivals: requests are due at times of their own (Poisson, burst).
     """
 
     samplings: tuple[Sampling, ...]
@@ -36,6 +37,7 @@ class Conditions:
     warmup: int = 1
     stop: tuple[str, ...] = ()
     context: int | None = None
+    open_arrivals: bool = False
 
 
 @dataclass(frozen=True, slots=True)

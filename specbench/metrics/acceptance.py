@@ -1,11 +1,14 @@
 """Acceptance: how many tokens a decode step yields, from the step records (METRICS, "Ours").
 
 All values are pooled (sum over sum) unless the name says macro; intervals resample whole prompts.
+Where only some requests of a cell show steps, those are pooled and ``method`` says how many are
+left out: totals of the others mean something else and never join them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from specbench.core.quantity import Quantity, nothing, unavailable
@@ -107,7 +110,7 @@ def accept_pos(traces: Sequence[Trace]) -> dict[str, Quantity]:
         return {"rate_1": missing}
     rows = [
         row
-        for trace in finished(traces)
+        for trace in stepped(traces)
         for row in zip(trace.steps.judged, trace.steps.accepted, strict=True)
     ]
     deepest = max(judged for judged, _ in rows)
@@ -127,7 +130,7 @@ def accept_pos(traces: Sequence[Trace]) -> dict[str, Quantity]:
             if reached
             else nothing(f"position {k} was never reached", "1")
         )
-    return table
+    return {name: _noted(quantity, traces) for name, quantity in table.items()}
 
 
 def k_effective(traces: Sequence[Trace]) -> Quantity:
@@ -135,11 +138,11 @@ def k_effective(traces: Sequence[Trace]) -> Quantity:
     missing = absent(traces, "tokens")
     if missing is not None:
         return missing
-    kept = finished(traces)
+    kept = stepped(traces)
     largest = max(chain.from_iterable(trace.steps.verified for trace in kept))
     if largest == 0:
         return nothing(NOTHING_DRAFTED, "tokens")
-    return Quantity(float(largest), "tokens", n=len(kept))
+    return _noted(Quantity(float(largest), "tokens", n=len(kept)), traces)
 
 
 def tokens_outside_steps(traces: Sequence[Trace]) -> Quantity:
@@ -147,13 +150,16 @@ def tokens_outside_steps(traces: Sequence[Trace]) -> Quantity:
 
     That is one, and more where the engine verifies a first draft together with the prompt.
     """
-    kept = finished(traces)
+    kept = stepped(traces)
     if not kept:
-        return nothing("no finished request", "tokens")
-    if any(trace.granularity is not Granularity.STEP for trace in kept):
-        return absent(traces, "tokens") or nothing("no decode steps", "tokens")
+        return absent(traces, "tokens") or nothing("no finished request", "tokens")
     outside = sum(output_tokens(trace) - _committed(trace) for trace in kept)
-    return Quantity(float(outside), "tokens", n=len(kept))
+    return _noted(Quantity(float(outside), "tokens", n=len(kept)), traces)
+
+
+def stepped(traces: Sequence[Trace]) -> list[Trace]:
+    """The finished requests whose decode steps are known, be there none."""
+    return [trace for trace in finished(traces) if trace.granularity is Granularity.STEP]
 
 
 def absent(traces: Sequence[Trace], unit: str) -> Quantity | None:
@@ -161,13 +167,13 @@ def absent(traces: Sequence[Trace], unit: str) -> Quantity | None:
     kept = finished(traces)
     if not kept:
         return nothing("no finished request", unit)
+    if any(len(trace.steps) for trace in stepped(traces)):
+        return None
     coarse = {str(t.granularity) for t in kept if t.granularity is not Granularity.STEP}
     if coarse:
         seen = " and ".join(sorted(coarse))
         return unavailable(f"counters not exposed: the engine shows only each {seen}", unit)
-    if not any(len(trace.steps) for trace in kept):
-        return nothing("no decode steps", unit)
-    return None
+    return nothing("no decode steps", unit)
 
 
 def pooled(
@@ -178,14 +184,25 @@ def pooled(
     seed: int,
     empty: str = "no decode steps",
 ) -> Quantity:
-    """sum(top) / sum(bottom) over the finished requests; the interval resamples prompts."""
+    """sum(top) / sum(bottom) over the finished requests with steps; resamples prompts."""
     missing = absent(traces, unit)
     if missing is not None:
         return missing
-    kept = finished(traces)
-    return total_ratio(
+    kept = stepped(traces)
+    found = total_ratio(
         item_sums(kept, top), item_sums(kept, bottom), seed=seed, unit=unit, empty=empty
     )
+    return _noted(found, traces)
+
+
+def _noted(quantity: Quantity, traces: Sequence[Trace]) -> Quantity:
+    """A known quantity with a word about the requests whose steps are not known."""
+    total = len(finished(traces))
+    without = total - len(stepped(traces))
+    if not (without and quantity.known):
+        return quantity
+    word = f"{without} of {total} requests left out: no steps"
+    return replace(quantity, method="; ".join(filter(None, (quantity.method, word))))
 
 
 def _steps(trace: Trace) -> float:

@@ -1,6 +1,8 @@
 """Identities that every trace must satisfy, whatever was measured (METRICS, "asserted").
 
 A violation means that the record is wrong, not that the arm is slow: nothing is computed from it.
+Totals that a server tells beside its answer are judged apart (``tally_violations``): where they
+contradict each other they count as untold, and tokens and times stay good.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from itertools import pairwise
 
-from specbench.core.trace import Cut, Granularity, Steps, Tick, Trace
+from specbench.core.trace import Cut, Granularity, Steps, Tally, Tick, Trace
 from specbench.errors import UsageError
 from specbench.metrics.throughput import tokens_by_second
 from specbench.metrics.timeline import finished, output_tokens
@@ -28,7 +30,7 @@ def violations(trace: Trace, *, k_max: int | None = None) -> list[str]:
     found = _uneven(trace)
     if not found:
         found = [*_step_order(trace, k_max), *_token_sums(trace), *_times(trace)]
-        found += [*_evidence(trace), *_tally(trace)]
+        found += _evidence(trace)
     key = trace.key
     where = f"{key.suite}/{key.item} turn {key.turn} repeat {key.repeat}, arm {trace.arm}"
     return [f"{where}: {text}" for text in found]
@@ -160,11 +162,8 @@ def _evidence(trace: Trace) -> Iterator[str]:
         yield "overlap outside 0 .. 1"
 
 
-def _tally(trace: Trace) -> Iterator[str]:
-    """Totals of an engine without steps; unknown ones break nothing."""
-    tally = trace.tally
-    if tally is None:
-        return
+def tally_violations(tally: Tally) -> Iterator[str]:
+    """Totals of an engine without steps that contradict each other; unknown ones break nothing."""
     ordered = (
         ("accepted", tally.accepted, "verified", tally.verified),
         ("steps with a draft", tally.drafted_steps, "steps", tally.steps),

@@ -20,7 +20,7 @@ from specbench.metrics.timeline import (
     length,
     output_tokens,
 )
-from specbench.metrics.units import Pair, label_starts, time_labels
+from specbench.metrics.units import Pair, label_starts, open_loop, time_labels
 from specbench.stats.bootstrap import ratio_interval
 from specbench.stats.power import detectable_difference
 
@@ -31,8 +31,8 @@ Columns = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...], tuple[f
 class UnitTotals:
     """Seconds and tokens of both arms per independent unit; what the bootstrap resamples.
 
-    ``basis`` names the time: "decode time", "request time" or "makespan"; ``starts`` the start of
-    the servers that each unit belongs to.
+    ``basis`` names the time: "decode time", "request time" or "makespan", and an open loop;
+    ``starts`` the start of the servers that each unit belongs to.
     """
 
     units: tuple[str, ...]
@@ -55,9 +55,10 @@ def unit_totals(joined: Sequence[Pair], *, prefill: bool) -> UnitTotals:
     At concurrency 1 the times of the requests add up: decode time over the tokens after the
     first arrival, or with ``prefill`` request start to last token over all tokens. At concurrency
     above 1 requests overlap, so a unit (a block of prompts) is measured by its makespan over all
-    its tokens, prefill included in either case.
+    its tokens, prefill included in either case. With open arrivals it is the arrival rate that
+    fixes the makespan, whatever the arm does: the times of the requests are added up there too.
     """
-    together = any(pair.arm.concurrency > 1 for pair in joined)
+    together = _by_makespan(joined)
     blocks: dict[str, list[Pair]] = {}
     labels = _labels(joined, together)
     for pair, label in zip(joined, labels, strict=True):
@@ -78,13 +79,13 @@ def unit_totals(joined: Sequence[Pair], *, prefill: bool) -> UnitTotals:
         tokens_plain=tuple(_total(traces, tokens) for traces in plains),
         time_arm=tuple(map(seconds, arms)),
         tokens_arm=tuple(_total(traces, tokens) for traces in arms),
-        basis="makespan" if together else "request time" if prefill else "decode time",
+        basis=_basis(joined, prefill),
         starts=tuple(label_starts(labels, [pair.arm for pair in joined])),
     )
 
 
 def speedup(joined: Sequence[Pair], *, seed: int) -> Quantity:
-    """Decode time per committed token, plain / arm (makespan at concurrency above 1)."""
+    """Decode time per committed token, plain / arm; ``unit_totals`` says where the makespan."""
     return _speedup(joined, prefill=False, seed=seed)
 
 
@@ -102,14 +103,6 @@ def detectable(joined: Sequence[Pair], *, seed: int) -> Quantity:
     return detectable_difference(*totals.columns, seed=seed, groups=totals.starts)
 
 
-def in_words(value: Quantity) -> str:
-    """The speed-up as a reader should meet it: "2.00x" or "0.95x (slower)"; never clamped."""
-    if not value.known:
-        return str(value.value)
-    number = value.number()
-    return f"{number:.2f}x (slower)" if number < 1.0 else f"{number:.2f}x"
-
-
 def _speedup(joined: Sequence[Pair], *, prefill: bool, seed: int) -> Quantity:
     missing = _absent(joined, prefill=prefill)
     if missing is not None:
@@ -124,9 +117,24 @@ def _absent(joined: Sequence[Pair], *, prefill: bool) -> Quantity | None:
         return nothing("no request was finished by both arms", "x")
     traces = [trace for pair in joined for trace in (pair.arm, pair.plain)]
     whole = any(trace.granularity is Granularity.REQUEST for trace in traces)
-    if whole and not prefill and all(trace.concurrency == 1 for trace in traces):
+    if whole and not prefill and not _by_makespan(joined):
         return unavailable("the engine shows only whole requests, no decode time", "x")
     return None
+
+
+def _open(joined: Sequence[Pair]) -> bool:
+    return any(open_loop(trace) for pair in joined for trace in (pair.arm, pair.plain))
+
+
+def _by_makespan(joined: Sequence[Pair]) -> bool:
+    return any(pair.arm.concurrency > 1 for pair in joined) and not _open(joined)
+
+
+def _basis(joined: Sequence[Pair], prefill: bool) -> str:
+    if _by_makespan(joined):
+        return "makespan"
+    summed = "request time" if prefill else "decode time"
+    return f"{summed} of requests in an open loop" if _open(joined) else summed
 
 
 def _labels(joined: Sequence[Pair], together: bool) -> list[str]:

@@ -12,7 +12,7 @@ from specbench.metrics import acceptance, alpha, latency, phases, speedup, talli
 from specbench.metrics.degenerate import degenerate_share, sound_keys
 from specbench.metrics.identities import require_valid
 from specbench.metrics.memory import memory as memory_rows
-from specbench.metrics.totals import Totals, totals_of
+from specbench.metrics.totals import Totals, not_split, totals_of
 from specbench.metrics.units import Pair, only, pairs
 
 Row = dict[str, Quantity]
@@ -81,7 +81,7 @@ def measure_cell(
     table["requests"] = _requests(traces_of_arm, joined)
     table |= _latencies(traces_of_arm, seed)
     table |= _against_plain(traces_of_arm, traces_of_plain, joined, seed)
-    _add_sound(table, traces_of_arm, traces_of_plain, joined, seed)
+    _add_sound(table, traces_of_arm, traces_of_plain, joined, windows, seed)
     return table
 
 
@@ -113,14 +113,16 @@ def _add_sound(
     arm: Sequence[Trace],
     plain: Sequence[Trace],
     joined: Sequence[Pair],
+    windows: Sequence[Window],
     seed: int,
 ) -> None:
     """Put ``nondegenerate`` beside ``value``: the same figure on the requests that do not loop."""
     keys = sound_keys(plain)
     traces, kept = only(arm, keys), [pair for pair in joined if pair.arm.key in keys]
+    split = windows if len(traces) == len(arm) else not_split(windows, "request")
     figures: dict[str, Callable[[], Quantity]] = {
-        "accept_length": lambda: _of_slice(traces, "accept_length", seed),
-        "accept_rate": lambda: _of_slice(traces, "accept_rate", seed),
+        "accept_length": lambda: _of_slice(traces, "accept_length", split, seed),
+        "accept_rate": lambda: _of_slice(traces, "accept_rate", split, seed),
         "speedup": lambda: speedup.speedup(kept, seed=seed),
         "speedup_e2e": lambda: speedup.speedup_e2e(kept, seed=seed),
     }
@@ -135,9 +137,9 @@ def _add_sound(
             table[name][SOUND] = figure()
 
 
-def _of_slice(traces: Sequence[Trace], name: str, seed: int) -> Quantity:
-    """An acceptance metric of some of the cell's requests, which counter windows cannot tell."""
-    found = totals_of(traces, ())
+def _of_slice(traces: Sequence[Trace], name: str, windows: Sequence[Window], seed: int) -> Quantity:
+    """An acceptance metric of some of the cell's requests."""
+    found = totals_of(traces, windows)
     if found is None:
         return _POOLED[name](traces, seed=seed)
     return tallies.rows(found, seed=seed)[name]

@@ -40,12 +40,22 @@ def time_labels(traces: Sequence[Trace]) -> list[str]:
 
     The interleaving unit (``Trace.unit``) where it holds several items, as a block or a server
     start does; the item where each unit holds one, so that repeats of an item stay together.
+    With open arrivals a unit is all of a cell, and the item is the unit of timing: an interval then
+    leaves out that requests wait for each other in one queue.
     """
     items: dict[str, set[str]] = defaultdict(set)
     for trace in traces:
         items[trace.unit].add(item_label(trace))
     wide = {unit for unit, held in items.items() if unit and len(held) > 1}
-    return [trace.unit if trace.unit in wide else item_label(trace) for trace in traces]
+    return [
+        trace.unit if trace.unit in wide and not open_loop(trace) else item_label(trace)
+        for trace in traces
+    ]
+
+
+def open_loop(trace: Trace) -> bool:
+    """Whether the request was due at a time of its own, and not when a place became free."""
+    return trace.sent_ns is not None
 
 
 def label_starts(labels: Sequence[str], traces: Sequence[Trace]) -> list[int]:

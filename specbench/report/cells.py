@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from specbench.core.request import GREEDY_BELOW
 from specbench.results.summary import Figure, Summary, SummaryRow
+from specbench.results.verdict import RUN_WIDE
 
 SPEEDUP = "speed-up [95 %]"
 """Header of the column that must stay on one line."""
@@ -30,11 +32,12 @@ class Footnotes:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The summary table as text."""
+    """The summary table as text; ``remarks`` are whole lines that belong below it."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     footnotes: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
 
 def grid(summary: Summary) -> Grid:
@@ -56,6 +59,7 @@ def grid(summary: Summary) -> Grid:
         tuple(header[place] for place in kept),
         tuple(tuple(row[place] for place in kept) for row in rows),
         tuple(notes.notes),
+        summary.acceptance,
     )
 
 
@@ -85,7 +89,7 @@ def _row(row: SummaryRow, notes: Footnotes) -> list[str]:
         row.suite,
         f"{row.temperature:g}",
         str(row.concurrency),
-        f"{row.arm} !" if row.guards else row.arm,
+        f"{row.arm} !" if set(row.guards) - RUN_WIDE else row.arm,
         _accept_length(row, notes),
         number(figures["accept_rate"], ".2f", notes),
         f"{_short(median.value)}/{_short(tail.value)}"
@@ -94,10 +98,23 @@ def _row(row: SummaryRow, notes: Footnotes) -> list[str]:
         number(figures["ttft"], ".0f", notes),
         number(speed, ".1f", notes),
         speedup(figures["speedup"], notes),
-        row.identity or "-",
+        _output(row, notes),
         row.rule or "-",
         _lossless(row),
     ]
+
+
+def _output(row: SummaryRow, notes: Footnotes) -> str:
+    """The verdict in a word; why there is none where tokens were sampled and nobody can tell."""
+    sampled = row.temperature >= GREEDY_BELOW and row.prompts > 0
+    if row.identity or row.fidelity or row.lossless == "meaningless" or not sampled:
+        return row.identity or "-"
+    return notes.mark(UNJUDGED)
+
+
+UNJUDGED = (
+    "no target probabilities: specbench fidelity RUN --reference MODEL or server:URL judges them"
+)
 
 
 def _accept_length(row: SummaryRow, notes: Footnotes) -> str:

@@ -44,7 +44,10 @@ class ConsoleSummary:
         summary = self._summary
         yield Text(heading(summary), style="bold")
         yield Text(state(summary), style="" if summary.complete else "bold red")
-        yield grid_table(grid(summary))
+        table = grid(summary)
+        yield grid_table(table)
+        for line in table.remarks:
+            yield Text(line)
         yield Text(summary.sentence, style="bold")
         fidelity = prices(summary)
         if fidelity.rows:

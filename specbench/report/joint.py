@@ -22,21 +22,35 @@ def joint_grid(manifests: Sequence[Manifest], summaries: Sequence[Summary]) -> G
     notes = Footnotes()
     rows: list[tuple[tuple[str, float, int], tuple[str, ...]]] = []
     header: tuple[str, ...] = ()
+    remarks: list[str] = []
     for manifest, summary in zip(manifests, summaries, strict=True):
         engine = str(manifest.engine.get("name", "unknown"))
         header, found = summary_rows(summary, notes)
+        remarks += [f"{engine}: {line}" for line in summary.acceptance]
         for row, cells in zip(summary.rows, found, strict=True):
             place = (row.suite, row.temperature, row.concurrency)
             rows.append((place, (*cells[:2], engine, *cells[2:])))
     order = list(dict.fromkeys(place for place, _ in rows))
     rows.sort(key=lambda entry: order.index(entry[0]))
     titles = (*header[:2], "engine", *header[2:])
-    return Grid(titles, tuple(cells for _, cells in rows), tuple(notes.notes))
+    loaded = any(concurrency != 1 for (_, _, concurrency), _ in rows)
+    kept = [place for place, title in enumerate(titles) if title != "c" or loaded]
+    return Grid(
+        tuple(titles[place] for place in kept),
+        tuple(tuple(cells[place] for place in kept) for _, cells in rows),
+        tuple(notes.notes),
+        tuple(dict.fromkeys(remarks)),
+    )
 
 
 def joint_markdown(joint: Grid) -> str:
-    """The table and its footnotes."""
-    return "\n".join([*table_lines(joint), "", *(f"- {line}" for line in footnoted(joint))]) + "\n"
+    """The table, its footnotes and remarks."""
+    below = [f"- {line}" for line in (*footnoted(joint), *joint.remarks)]
+    return "\n".join([*table_lines(joint), "", *below]) + "\n"
+
+
+JOINT_WIDTH = 150
+"""Columns off a terminal: names of engines need some more than a table of one run."""
 
 
 class JointTable:
@@ -46,7 +60,7 @@ class JointTable:
         self._joint = joint
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The table, then its footnotes."""
+        """The table, then its footnotes and remarks."""
         yield grid_table(self._joint)
-        for line in footnoted(self._joint):
+        for line in (*footnoted(self._joint), *self._joint.remarks):
             yield Text(line)

@@ -23,7 +23,9 @@ from specbench.results.summary import Summary
 def markdown(summary: Summary) -> str:
     """The whole summary."""
     table = grid(summary)
-    parts = [f"# {heading(summary)}", state(summary), "", *table_lines(table), "", summary.sentence]
+    parts = [f"# {heading(summary)}", state(summary), "", *table_lines(table), ""]
+    parts += [*table.remarks, ""] if table.remarks else []
+    parts.append(summary.sentence)
     fidelity = prices(summary)
     if fidelity.rows:
         parts += ["", "## Speed and its price at temperature > 0", "", *table_lines(fidelity)]

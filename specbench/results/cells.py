@@ -10,6 +10,7 @@ from specbench.core.arm import PLAIN, ArmMemory
 from specbench.core.quantity import Quantity
 from specbench.core.trace import Tick, Trace, Window
 from specbench.metrics.table import measure_cell
+from specbench.metrics.totals import not_split
 from specbench.results.read import Recorded
 
 Part = TypeVar("Part", Tick, Window)
@@ -76,8 +77,11 @@ def measure_cells(recorded: Recorded) -> dict[Cell, MeasuredCell]:
     """Every cell of a run with all its metrics."""
     measured = {}
     for cell, (traces, plain) in cell_records(recorded).items():
-        ticks = _of_units(recorded.ticks, cell, traces)
+        # A block that also holds other categories has nothing that belongs to this one alone.
+        shared = bool(cell.category) and cell.concurrency > 1
+        ticks = [] if shared else _of_units(recorded.ticks, cell, traces)
         windows = _of_units(recorded.windows, cell, traces)
+        windows = not_split(windows, "category") if shared else windows
         metrics = measure_cell(
             traces,
             plain,
@@ -119,13 +123,8 @@ def _split(recorded: Recorded, suite: str) -> list[str]:
 def _of_units(
     held: Mapping[tuple[str, str], Sequence[Part]], cell: Cell, traces: Sequence[Trace]
 ) -> list[Part]:
-    """The ticks or windows of the units behind a cell.
-
-    A block that also holds other categories has none that belong to this one alone.
-    """
+    """The ticks or windows of the units behind a cell."""
     units = dict.fromkeys(trace.unit for trace in traces)
-    if cell.category and cell.concurrency > 1:
-        return []
     return [part for unit in units for part in held.get((cell.arm, unit), ())]
 
 

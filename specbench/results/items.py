@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from specbench.core.manifest import Manifest, RecordId, canonical, settings_digest
 from specbench.core.trace import Trace
+from specbench.metrics.timeline import output_tokens
 from specbench.results.read import Recorded
 
 STEP_SUMS = ("proposed", "verified", "judged", "accepted", "committed")
@@ -54,7 +55,7 @@ def _row(manifest: Manifest, record: RecordId, trace: Trace, trace_hash: str) ->
         *(trace.arm, trace.unit, str(trace.order), str(trace.resumed), trace.finish),
         *(_free_text(trace.error), str(trace.seed), str(trace.prompt_tokens), trace.prompt_hash),
         settings_digest(manifest, record, trace.prompt_hash),
-        str(len(trace.output_ids) or sum(trace.arrivals.tokens)) if trace.ok else "",
+        str(output_tokens(trace)) if trace.ok else "",
         *(str(len(steps)) if len(steps) else "", *sums, cut),
         *(str(times[index] - trace.start_ns) if times else "" for index in (0, -1)),
         sha256(canonical(trace.output_ids).encode()).hexdigest() if trace.ok else "",

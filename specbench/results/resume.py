@@ -52,7 +52,16 @@ def _software(manifest: Manifest) -> dict[str, object]:
     return {
         "drafts": manifest.engine.get("drafts"),
         "libraries": manifest.environment.get("libraries"),
+        "servers": {
+            arm: facts.get("version")
+            for arm, facts in _mapping(manifest.engine.get("servers")).items()
+            if isinstance(facts, Mapping)
+        },
     }
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def differences(old: object, new: object, place: str = "") -> Iterator[tuple[str, str, str]]:

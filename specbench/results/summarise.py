@@ -14,6 +14,7 @@ from specbench.quality.measure import Quality
 from specbench.results.cells import ALL_SUITES, Cell, MeasuredCell
 from specbench.results.fidelity import LOSSY, MEANINGLESS, CellFidelity
 from specbench.results.read import Recorded
+from specbench.results.sources import acceptance_sources
 from specbench.results.summary import DETECTED, UNSEEN, Figure, Summary, SummaryRow
 from specbench.results.verdict import sentence
 
@@ -99,6 +100,7 @@ def summarise_run(
         ),
         memory=recorded.memory,
         signatures={m: s for found in quality.values() for m, s in found.signatures.items()},
+        acceptance=acceptance_sources(recorded),
     )
 
 

@@ -80,6 +80,8 @@ class Summary:
     memory: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
     signatures: Mapping[str, str] = field(default_factory=dict)
     """Quality metric -> how it was computed."""
+    acceptance: tuple[str, ...] = ()
+    """Where the acceptance of servers comes from, in words; older summaries do not say."""
     schema_version: int = SCHEMA_VERSION
 
     @property

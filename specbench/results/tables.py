@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from specbench.core.manifest import Manifest
 from specbench.core.quantity import Quantity
 from specbench.core.table import Row
-from specbench.results.cells import Cell, MeasuredCell
+from specbench.results.cells import ALL_SUITES, Cell, MeasuredCell
 from specbench.results.definitions import DEFINITIONS
 
 Metrics = Mapping[str, Mapping[str, Quantity]]
@@ -38,7 +38,7 @@ def table_rows(
 
 def _cell_row(manifest: Manifest, cell: Cell, guards: str) -> Row:
     arm, identity = manifest.arm(cell.arm), manifest.identity
-    splits = {suite.split for suite in manifest.suites}
+    splits = {s.split for s in manifest.suites if cell.suite in (s.name, ALL_SUITES)}
     return Row(
         run=manifest.run,
         identity=identity.digest()[:IDENTITY_DIGITS],

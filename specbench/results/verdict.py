@@ -13,6 +13,7 @@ EXPLAINED = frozenset(
         "first_request_slow",
         "k_effective",
         "late_requests",
+        "not_streamed",
         "one_server_start",
         "output_lengths_differ",
         "output_unjudged",
@@ -27,6 +28,9 @@ EXPLAINED = frozenset(
 
 An interruption splits one interleaving unit at most, so ``split_by_resume`` explains as well.
 """
+
+RUN_WIDE = frozenset({"one_server_start"})
+"""Guards that say of every cell of a run the same: the warning is enough, no row is marked."""
 
 
 UNRANKED = frozenset({"lossy", "meaningless"})
@@ -81,7 +85,7 @@ def _ranked(rows: Sequence[SummaryRow]) -> str:
     if not measured:
         return "no speed-up could be measured"
     if not ranked:
-        reasons = ", ".join(sorted({guard for row in measured for guard in row.guards}))
+        reasons = ", ".join(sorted({g for row in measured for g in row.guards} - EXPLAINED))
         return f"no arm is ranked ({reasons})"
     best = max(ranked, key=lambda row: headline(row).value or 0.0)
     return f"{_claim(best)} over {_basis(best)} ({_limit(best)})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import ValidationError
 
 WRITE = {
@@ -37,6 +39,14 @@ WRITE = {
 
 class RowError(Exception):
     """A row or a file that does not fit; the text names key, value and what to write."""
+
+
+class FieldMissing(RowError):
+    """A row of a set without a field that its definition reads."""
+
+    def __init__(self, field: str, row: Mapping[str, object]) -> None:
+        super().__init__(f"{field}: not in the row, which has {', '.join(map(str, row))}")
+        self.field = field
 
 
 def explain(error: ValidationError, start: str = "") -> str:

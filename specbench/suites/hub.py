@@ -13,6 +13,7 @@ from pathlib import Path
 import tomli_w
 
 from specbench.core.cache import is_offline
+from specbench.core.suite import Prompt
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.suites.definition import (
     Definition,
@@ -21,10 +22,14 @@ from specbench.suites.definition import (
     public_names,
 )
 from specbench.suites.findings import RowError
-from specbench.suites.lines import canonical_bytes
+from specbench.suites.lines import canonical_bytes, lines
 from specbench.suites.mapping import mapped_row
+from specbench.suites.other_set import Bad, refuse_other_set
 from specbench.suites.schema import read_row
-from specbench.suites.source import Rows, from_files, from_hub
+from specbench.suites.source import Rows, from_files, from_network
+from specbench.suites.spread import spread
+
+Made = tuple[dict[str, object], Prompt]
 
 SHOWN = 5
 """Reasons of bad rows that one message lists; the rest is counted."""
@@ -32,23 +37,31 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class PublicSet:
-    """A public set as lists show it."""
+    """A public set as lists show it; ``prompts`` of its suite here, None where there is none."""
 
     name: str
     title: str
     licence: str
     source: str
-    fetched: bool
+    prompts: int | None
+
+    @property
+    def fetched(self) -> bool:
+        return self.prompts is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A suite that was made: where it is, how many prompts it has, and what was left out."""
+    """A suite that was made: where it is, how many prompts it has, and what was left out.
+
+    ``replaced`` is the number of prompts of the suite that was there before, None without one.
+    """
 
     folder: Path
     prompts: int
     licence: str
     skipped: tuple[str, ...]
+    replaced: int | None = None
 
 
 def public_sets() -> list[PublicSet]:
@@ -59,7 +72,7 @@ def public_sets() -> list[PublicSet]:
             title=found.title,
             licence=found.license,
             source=str(found.source),
-            fetched=(fetched_folder(found.name) / "suite.toml").is_file(),
+            prompts=_prompts_here(found.name),
         )
         for found in map(definition, public_names())
     ]
@@ -79,7 +92,8 @@ def fetch(
         name: of a definition.
         paths: local copies (.jsonl, .json, .parquet, .csv, .tsv); none = from the hub.
         revision: branch, tag or commit on the hub; None = the definition's.
-        limit: at most this many prompts, in the order of the set; None = the definition's.
+        limit: at most this many prompts, spread over the categories as ``loader.select`` does;
+            None = all. A definition's own limit is how many of the first rows make the set.
         offline: refuse to open a socket; None reads HF_HUB_OFFLINE.
 
     Raises:
@@ -97,19 +111,28 @@ def fetch(
             f"get a copy and type: specbench suites fetch {name} --file FILE",
         )
     else:
-        rows = from_hub(found, revision)
-    made, skipped = _mapped(found, rows, limit or found.limit)
-    return Fetched(_write(found, rows, made, skipped), len(made), found.license, skipped)
+        rows = from_network(found, revision)
+    first = found.limit and max(found.limit, limit or 0)
+    made, skipped = _mapped(found, rows, first)
+    chosen = _chosen(found, made, limit)
+    replaced = _prompts_here(name)
+    folder = _write(found, rows, chosen, len(made), skipped)
+    return Fetched(folder, len(chosen), found.license, skipped, replaced)
 
 
-def _mapped(
-    found: Definition, rows: Rows, limit: int | None
-) -> tuple[list[dict[str, object]], tuple[str, ...]]:
-    made: list[dict[str, object]] = []
-    skipped: list[str] = []
+def _prompts_here(name: str) -> int | None:
+    folder = fetched_folder(name)
+    if not (folder / "suite.toml").is_file() or not (folder / "prompts.jsonl").is_file():
+        return None
+    return sum(1 for _ in lines((folder / "prompts.jsonl").read_bytes()))
+
+
+def _mapped(found: Definition, rows: Rows, first: int | None) -> tuple[list[Made], tuple[str, ...]]:
+    made: list[Made] = []
+    bad: list[Bad] = []
     seen: set[str] = set()
     for ordinal, row in enumerate(rows.rows, start=1):
-        if limit is not None and len(made) == limit:
+        if first is not None and len(made) == first:
             break
         try:
             new = mapped_row(found, row, ordinal)
@@ -118,42 +141,58 @@ def _mapped(
             if prompt.id in seen:
                 raise RowError(f"id: {prompt.id!r} twice")
         except RowError as error:
-            skipped.append(f"row {ordinal}: {error}")
+            bad.append(Bad(ordinal, row, error))
             continue
         seen.add(prompt.id)
-        made.append(new)
-    total = len(made) + len(skipped)
-    if not made or len(skipped) > found.bad_rows * total:
-        more = f"\n  and {len(skipped) - SHOWN} more" if len(skipped) > SHOWN else ""
+        made.append((new, prompt))
+    total = len(made) + len(bad)
+    skipped = tuple(map(str, bad))
+    if not made or len(bad) > found.bad_rows * total:
+        if not made:
+            refuse_other_set(found, bad)
+        more = f"\n  and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
         raise UsageError(
-            f"{found.name}: {len(skipped)} of {total} rows cannot be used",
+            f"{found.name}: {len(bad)} of {total} rows cannot be used",
             "\n  ".join(skipped[:SHOWN] or ["there are no rows"]) + more,
         )
-    return made, tuple(skipped)
+    return made, skipped
+
+
+def _chosen(found: Definition, made: Sequence[Made], limit: int | None) -> list[dict[str, object]]:
+    if limit is None:
+        return [row for row, _ in made]
+    categories = list(dict.fromkeys(prompt.category for _, prompt in made))
+    order = spread([prompt for _, prompt in made], categories, found.name)
+    kept = {prompt.id for prompt in order[:limit]}
+    return [row for row, prompt in made if prompt.id in kept]
 
 
 def _write(
-    found: Definition, rows: Rows, made: Sequence[dict[str, object]], skipped: Sequence[str]
+    found: Definition,
+    rows: Rows,
+    chosen: Sequence[dict[str, object]],
+    of: int,
+    skipped: Sequence[str],
 ) -> Path:
-    lines = [canonical_bytes(row) for row in made]
+    data = b"".join(canonical_bytes(row) for row in chosen)
     head = {
         "schema_version": 1,
         "name": found.name,
         "version": rows.version,
         "title": found.title,
         "license": found.license,
-        "digest": f"sha256:{sha256(b''.join(lines)).hexdigest()}",
+        "digest": f"sha256:{sha256(data).hexdigest()}",
         "defaults": {"max_new_tokens": found.max_new_tokens},
-        "categories": {str(row["category"]): "" for row in made},
+        "categories": {str(row["category"]): "" for row in chosen},
     }
-    origin = {"origin": rows.origin, "rows": len(made), "skipped": list(skipped)}
+    origin = {"origin": rows.origin, "rows": len(chosen), "of": of, "skipped": list(skipped)}
     folder = fetched_folder(found.name)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new.", dir=folder.parent) as temporary:
         new = Path(temporary) / found.name
         new.mkdir()
         (new / "suite.toml").write_text(tomli_w.dumps(head), encoding="utf-8")
-        (new / "prompts.jsonl").write_bytes(b"".join(lines))
+        (new / "prompts.jsonl").write_bytes(data)
         (new / "origin.json").write_text(
             json.dumps(origin, indent=2, ensure_ascii=False), encoding="utf-8"
         )

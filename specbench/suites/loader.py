@@ -17,6 +17,7 @@ from specbench.suites.definition import data_roots, public_names, require_fetche
 from specbench.suites.findings import RowError
 from specbench.suites.lines import BOM, canonical_bytes, decode, lines, utf8
 from specbench.suites.schema import SuiteFile, read_row, read_suite_file
+from specbench.suites.spread import spread
 
 BARE_MAX_NEW_TOKENS = 256
 """Length limit for bare files, which declare none."""
@@ -49,8 +50,12 @@ def load_suite(path_or_name: str | Path, *, strict: bool = True, max_bad: int = 
     rows, path = _Rows(strict, max_bad), Path(path_or_name)
     if path.is_dir():
         return _load_folder(path, rows)
-    if path.suffix == ".jsonl" and path.is_file():
+    is_file = path.suffix == ".jsonl"
+    if is_file and path.is_file():
         return _load_bare(path, rows)
+    if not path.exists() and (is_file or text != path.name):
+        what = "file" if is_file else "folder"
+        raise UsageError(f"no suite {text!r}: this {what} does not exist", "check the path")
     known = nearest(text, known_names())
     raise UsageError(
         f"no suite {text!r}: not a name, not a folder with suite.toml, not a .jsonl file", known
@@ -121,15 +126,9 @@ def select(
         if category not in suite.categories:
             known = nearest(category, list(suite.categories))
             raise UsageError(f"suite {suite.name!r} has no category {category!r}", known)
-    groups: dict[str, list[Prompt]] = {c: [] for c in suite.categories}
-    for prompt in suite.prompts:
-        if split in (None, "all", prompt.split):
-            groups[prompt.category].append(prompt)
-    for group in groups.values():
-        group.sort(key=lambda p: sha256(f"{seed}/{suite.name}/{p.id}".encode()).digest())
-    chosen = [groups[c] for c in suite.categories if categories is None or c in categories]
-    longest = max((len(group) for group in chosen), default=0)
-    order = [group[i] for i in range(longest) for group in chosen if i < len(group)]
+    inside = [p for p in suite.prompts if split in (None, "all", p.split)]
+    wanted = [c for c in suite.categories if categories is None or c in categories]
+    order = spread(inside, wanted, suite.name, seed)
     if not order:
         raise UsageError(
             f"no prompt of suite {suite.name!r} is in split {split} and categories {categories}",

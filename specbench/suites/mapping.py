@@ -8,10 +8,13 @@ from collections.abc import Mapping
 
 from specbench.suites.bare import canonical_row
 from specbench.suites.definition import Definition
-from specbench.suites.findings import RowError, short
+from specbench.suites.findings import FieldMissing, RowError, short
 
 _PLACE = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
 _DEFINED = re.compile(r"^(?:async\s+)?def\s+(\w+)", re.MULTILINE)
+HELPERS = ("defined_in", "called_in")
+"""Keys of a definition's scoring that name fields, where the others are templates."""
+
 _NOT_ID = re.compile(r"[^a-z0-9_-]+")
 
 
@@ -23,8 +26,8 @@ def mapped_row(found: Definition, row: Mapping[str, object], ordinal: int) -> di
         ordinal: place of the row in the set, from 1; its id where the set has none.
 
     Raises:
-        RowError: a field is missing, a value is of another kind, or the row holds a placeholder
-            instead of a prompt.
+        FieldMissing: a field that the definition reads is not there.
+        RowError: a value is of another kind, or the row holds a placeholder instead of a prompt.
     """
     made: dict[str, object] = {}
     for key, path in found.take.items():
@@ -53,6 +56,15 @@ def mapped_row(found: Definition, row: Mapping[str, object], ordinal: int) -> di
     return {key: value for key, value in made.items() if value is not None}
 
 
+def fields_read(found: Definition) -> set[str]:
+    """Names of the fields of a row that a definition looks at."""
+    templates = [*found.text.values(), *found.tags]
+    templates += [t for key, t in found.scoring.items() if key not in HELPERS]
+    paths = [path for template in templates for path in _PLACE.findall(template)]
+    paths += [*found.take.values(), *(found.scoring[k] for k in HELPERS if k in found.scoring)]
+    return {path.partition(".")[0] for path in paths}
+
+
 def _identifier(found: Definition, row: Mapping[str, object], ordinal: int) -> str:
     given = _filled(found.text["id"], row) if "id" in found.text else ""
     plain = _NOT_ID.sub("-", given.lower()).strip("-_")
@@ -60,12 +72,11 @@ def _identifier(found: Definition, row: Mapping[str, object], ordinal: int) -> s
 
 
 def _scoring(templates: Mapping[str, str], row: Mapping[str, object]) -> dict[str, object]:
-    helpers = ("defined_in", "called_in")
     made: dict[str, object] = {
-        key: _filled(template, row) for key, template in templates.items() if key not in helpers
+        key: _filled(template, row) for key, template in templates.items() if key not in HELPERS
     }
     if "defined_in" in templates:
-        code, tests = (_text(_value(row, templates[key])) for key in helpers)
+        code, tests = (_text(_value(row, templates[key])) for key in HELPERS)
         names = [n for n in _DEFINED.findall(code) if re.search(rf"\b{n}\s*\(", tests)]
         if not names:
             raise RowError(f"{templates['defined_in']}: defines no function that the tests call")
@@ -97,7 +108,7 @@ def _filled(template: str, row: Mapping[str, object]) -> str:
     def fill(place: re.Match[str]) -> str:
         value = _value(row, place[1])
         if value is None:
-            raise RowError(f"{place[1]}: not in the row, which has {', '.join(map(str, row))}")
+            raise FieldMissing(place[1], row)
         return _text(value)
 
     return _PLACE.sub(fill, template)

@@ -1,4 +1,4 @@
-"""Rows of a public set: from the hub through ``datasets``, or from files on this disk."""
+"""Rows of a public set: from the hub through ``datasets``, an address, or files on this disk."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.suites.definition import Definition
+from specbench.suites.download import DownloadFailed, download
 from specbench.suites.findings import RowError
 from specbench.suites.lines import decode, lines
 
@@ -64,22 +65,42 @@ def from_files(found: Definition, paths: Sequence[Path]) -> Rows:
     return Rows(_joined(found, tables), f"file-{digests[0][:12]}", origin)
 
 
-def from_hub(found: Definition, revision: str | None = None) -> Rows:
-    """Rows from where the definition says, downloaded by ``datasets``.
+def from_network(found: Definition, revision: str | None = None) -> Rows:
+    """Rows from where the definition says: one file at an address, or a dataset of the hub.
 
     Raises:
-        PrerequisiteError: ``datasets`` is not installed, or the set cannot be had.
+        UsageError: a revision of a plain address, or a file without rows.
+        PrerequisiteError: ``datasets`` or a package of its is not installed, or the set cannot be
+            had.
     """
-    source, datasets = found.source, _datasets()
-    wanted = revision or source.revision
+    if found.source.url is None:
+        return _from_hub(found, revision or found.source.revision)
+    if revision is not None:
+        raise UsageError(
+            f"--revision applies to the hub, and {found.name} is the file {found.source.url}",
+            "leave it out",
+        )
+    return _from_url(found, found.source.url)
+
+
+def _from_url(found: Definition, url: str) -> Rows:
     try:
-        if source.url is not None:
-            path = Path(str(datasets.DownloadManager().download(source.url)))
-            data = path.read_bytes()
-            rows = list(_json_rows(source.url, data))
-            digest = sha256(data).hexdigest()
-            return Rows(rows, f"file-{digest[:12]}", {"url": source.url, "sha256": digest})
-        configs = [source.config] + ([source.join.config] if source.join else [])
+        data = download(url)
+    except DownloadFailed as error:
+        raise PrerequisiteError(
+            f"cannot fetch {url}: {error}",
+            "check the network (HTTPS_PROXY), "
+            f"or get a copy and type: specbench suites fetch {found.name} --file FILE",
+        ) from None
+    digest = sha256(data).hexdigest()
+    rows = list(_json_rows(url, data))
+    return Rows(rows, f"file-{digest[:12]}", {"url": url, "sha256": digest})
+
+
+def _from_hub(found: Definition, wanted: str) -> Rows:
+    source, datasets = found.source, _datasets()
+    configs = [source.config] + ([source.join.config] if source.join else [])
+    try:
         loaded = [
             datasets.load_dataset(
                 source.hub,
@@ -90,6 +111,8 @@ def from_hub(found: Definition, revision: str | None = None) -> Rows:
             )
             for config in configs
         ]
+    except ImportError as error:
+        raise _package_missing(error) from None
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         raise PrerequisiteError(
             f"cannot fetch {source}: {_first_line(error)}",
@@ -137,6 +160,8 @@ def _read(path: Path) -> list[Row]:
                 keep_in_memory=True,
                 **options,
             )
+        except ImportError as error:
+            raise _package_missing(error) from None
         except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
             raise UsageError(f"{path}: {_first_line(error.__cause__ or error)}") from None
         return [dict(row) for row in table]
@@ -165,8 +190,12 @@ def _first_line(error: BaseException) -> str:
 def _datasets() -> Any:
     try:
         return import_module("datasets")
-    except ImportError:
-        raise PrerequisiteError(
-            "reading this set needs the package datasets",
-            "type: pip install 'specbench-llm[data]', or give a copy as .jsonl with --file",
-        ) from None
+    except ImportError as error:
+        raise _package_missing(error) from None
+
+
+def _package_missing(error: ImportError) -> PrerequisiteError:
+    return PrerequisiteError(
+        f"reading this set needs the package datasets and what it uses: {_first_line(error)}",
+        "type: pip install --upgrade 'specbench-llm[data]', or give a copy as .jsonl with --file",
+    )

@@ -78,6 +78,15 @@ def test_other_forms_keep_everything_that_a_rule_declares(capsys):
             assert all(parameter["meaning"] in line for parameter in row["parameters"].values())
 
 
+def test_engines_say_which_rules_they_take_and_people_see_none_for_tests(capsys):
+    rows = {row["name"]: row for row in json.loads(listed(capsys, "engines", "--json"))}
+    assert rows["native"]["rules"] == rows["native"]["drafters"] == "of the catalogue"
+    assert rows["transformers_assisted"]["rules"] == ["rejection", "greedy"]
+    assert rows["openai"]["rules"] == "as served"
+    assert "scripted" in rows
+    assert "scripted" not in listed(capsys, "engines")
+
+
 def test_forms_hold_the_same_cells(capsys):
     parsed = list(csv.reader(io.StringIO(listed(capsys, "rules", "--format", "csv"))))
     markdown = listed(capsys, "rules", "--format", "md").splitlines()

@@ -207,6 +207,37 @@ def test_a_second_start_token_is_a_finding_and_hinders_nothing(bench):
     assert found.outcome == FAILED
 
 
+def test_another_chat_template_is_a_finding_where_a_tokenizer_is_here_too(bench):
+    """The record then holds our own count, and the server's beside it."""
+    recorded, reference = recorded_run(bench, WARM)
+    for trace in recorded.traces.values():
+        if trace.arm == "ngram":
+            trace.effective = {"prompt_tokens": trace.prompt_tokens + 7}
+    run = on_server(recorded, route="chat")
+    replayed = replay_run(run, reference)
+    assert {(r.arm, why) for r, why in replayed.reasons.items()} == {("ngram", PROMPT_DIFFERS)}
+    gaps = {(r.arm, length.server - length.reference) for r, length in replayed.prompts.items()}
+    assert gaps == {("plain", 0), ("ngram", 7)}
+    found = report(run, reference)
+    prompts = [line for line in found.lines if line.test == "prompt"]
+    assert [(line.arm, line.n, line.statistic) for line in prompts] == [("ngram", 16, 16.0)]
+    assert "7 in the middle" in prompts[0].note
+    assert found.outcome == FAILED
+
+
+def test_kernels_for_weights_as_stored_do_not_compute_what_the_reference_does(bench):
+    recorded, reference = recorded_run(bench, WARM, items=2)
+    reference.weight_hash = "w"
+    found = {}
+    for dtype, weights in (("float32", "w"), ("float32", "v"), ("as_stored", "w")):
+        identity = replace(recorded.manifest.identity, dtype=dtype, weight_hash=weights)
+        run = replace(recorded, manifest=replace(recorded.manifest, identity=identity))
+        found[dtype, weights] = replay_run(run, reference).same_weights
+    assert found == {
+        ("float32", "w"): True, ("float32", "v"): False, ("as_stored", "w"): None,
+    }  # fmt: skip
+
+
 def test_prompts_that_nobody_counted_are_taken_as_they_are(bench):
     recorded, reference = recorded_run(bench, WARM)
     reference.longer = 3

@@ -142,7 +142,7 @@ def test_greedy_arms_without_a_floor():
     (line,) = lines(found, "exact")
     assert (line.test, line.n, line.statistic, line.p) == ("identical", 3, 0.0, None)
     assert line.note == (
-        "3 identical, 0 tie, 0 mismatch; no floor: 3/3 agree, reference with itself 0/0"
+        "3 identical, 0 tie, 0 mismatch; 3/3 agree; plain was not repeated, so there is no floor"
     )
     assert found.sentences[1] == f"T=0 exact (rule exact: proven): passed, {line.note}"
     broken = at_zero(*plain, greedy("exact", SAME, "a"), greedy("exact", OTHER, "b"))

@@ -59,7 +59,18 @@ def test_an_engine_that_cannot_be_started_asks_for_an_address():
     [
         ({"url": "h:1"}, "not an address"),
         ({"url": "http://me:secret@h:1"}, "user name or a password"),
-        ({"env": {"HF_TOKEN": "x"}}, "looks like a secret"),
+        ({"url": "http://h:1?api_key=x"}, "holds a query or a fragment"),
+        ({"url": "http://h:1/v1#x"}, "holds a query or a fragment"),
+        ({"metrics_urls": ["http://h:1/metrics?token=x"]}, "holds a query or a fragment"),
+        ({"env": {"HF_TOKEN": "x"}}, "HF_TOKEN looks like a secret"),
+        ({"env": {"AWS_SECRET_ACCESS_KEY": "x"}}, "set it in the environment of specbench"),
+        ({"args_extra": ["--api-key", "sk-1"]}, "the value of --api-key looks like a secret"),
+        ({"args_extra": ["--hf-token=x"]}, "set it in the environment of specbench"),
+        ({"command": ["env", "OPENAI_API_KEY=x", "serve"]}, "the value of OPENAI_API_KEY"),
+        ({"command": ["sh", "-c", "serve --port {port} --api-key sk-1"]}, "value of --api-key"),
+        ({"extra_body": {"api_key": "x"}}, "name that with api_key_env"),
+        ({"extra_body": {"a": [{"authorization": "Bearer x"}]}}, "a.authorization looks like"),
+        ({"api_key_env": "sk-123"}, "not the name of an environment variable"),
         ({"retries": -1}, "write a whole number of at least 0"),
         ({"prefix_cache": "hot"}, '"off", "cold" or "warm"'),
         ({"urls": "x"}, "did you mean url"),
@@ -69,6 +80,25 @@ def test_wrong_values_say_what_to_write(server, text):
     with pytest.raises(UsageError) as error:
         arms(server=server)
     assert text in str(error.value)
+
+
+def test_secrets_of_an_arm_are_refused_too():
+    with pytest.raises(UsageError, match=r"arm\.a\.server\.args_extra.*the value of --api-key"):
+        arms("vllm", arm={"a": {"drafter": "ngram", "server": {"args_extra": ["--api-key", "x"]}}})
+
+
+def test_what_only_sounds_like_a_secret_is_taken():
+    server = {
+        "env": {"TOKENIZERS_PARALLELISM": "false", "KEYBOARD": "us"},
+        "args_extra": ["--max-num-batched-tokens", "5", "--tokenizer", "t"],
+        "command": ["sh", "-c", "serve --port {port} --api-key $MY_KEY"],
+        "extra_body": {"max_tokens": 5, "eos_token": 2, "tokens": "a"},
+        "api_key_env": "MY_KEY",
+    }
+    (arm,) = arms("vllm", server=server)
+    assert arm.server["env"] == server["env"]
+    assert arm.server["args_extra"] == server["args_extra"]
+    assert arm.server["command"] == server["command"]
 
 
 def test_started_arms_share_and_extend_what_starts_servers():
@@ -93,8 +123,6 @@ def test_flags_attach():
     experiment = load_experiment(None, flags).experiment
     (arm,) = experiment.arms()
     assert arm.server == {"url": "http://h:1", "metrics_urls": ["http://h/m"]}
-    with pytest.raises(UsageError, match="--url needs an engine that is a server, not native"):
-        load_experiment(None, Flags(url="http://h:1", suites=("code",)))
 
 
 def test_what_is_claimed_agrees_with_the_rules_themselves():
@@ -110,3 +138,10 @@ def test_files_of_engines_that_are_no_servers_say_nothing_of_servers():
     assert "server" not in resolved
     assert "server" not in resolved["arm"]["n"]
     assert "arrival" not in resolved["workload"]
+
+
+def test_how_a_server_is_started_distinguishes_arms_and_where_it_is_does_not():
+    quantised = arms("vllm", server={"args_extra": ["--quantization", "fp8"]})[0]
+    assert server_factors(quantised).server == {"args_extra": ["--quantization", "fp8"]}
+    assert server_factors(arms("vllm")[0]).server == {}
+    assert server_factors(arms(server={"url": "http://h:1"})[0]).server == {}

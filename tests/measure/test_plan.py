@@ -52,6 +52,21 @@ def test_a_plan_holds_each_record_once():
     assert {unit.kind for unit in units if unit.concurrency == 2} == {"block"}
 
 
+def test_open_arrivals_are_one_stream_per_cell():
+    prompts = [prompt("a", turns=2), *(prompt(f"p{i}") for i in range(9))]
+    settings = conditions(concurrency=(1, 2), open_arrivals=True, repeats=2)
+    units = plan_units({"x": prompts, "y": prompts[:3]}, settings, ARMS)
+    assert [(unit.name, unit.kind, len(unit.prompts)) for unit in units[:4]] == [
+        ("x:T0.0:r0:c1:block0", "block", 10),
+        ("y:T0.0:r0:c1:block0", "block", 3),
+        ("x:T0.0:r1:c1:block0", "block", 10),
+        ("y:T0.0:r1:c1:block0", "block", 3),
+    ]
+    assert len(units) == 2 * 2 * 2
+    closed = plan_units({"x": prompts[:2]}, conditions(), ARMS)
+    assert [unit.name for unit in closed] == ["x:T0.0:r0:c1:a", "x:T0.0:r0:c1:p0"]
+
+
 def test_cells_take_turns_so_that_an_interrupted_run_covers_all():
     settings = conditions(samplings=(Sampling(0.0), Sampling(0.7)))
     prompts = [prompt(f"p{i}") for i in range(3)]

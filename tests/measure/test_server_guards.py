@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from specbench.core.trace import Counted, Finish, Granularity, Tally, Window
-from specbench.measure.guards import Around, cell_guards
+from specbench.measure.guards import Around, cell_guards, concurrency_guard
 from specbench.metrics.table import measure_cell
 from tests.measure.test_guards import sound
 from tests.metrics.traces import MS, SEED, timed, trace
@@ -38,6 +38,65 @@ def test_one_start_of_a_server_is_said_and_two_are_enough():
     for i in range(5):
         arm[i].start = plain[i].start = 1
     assert found(arm, plain, served=True) == {}
+
+
+def test_one_start_of_an_attached_server_is_for_its_owner_to_change():
+    arm, plain = sound()
+    table = measure_cell(arm, plain, (), None, seed=SEED)
+
+    def advice(attached):
+        around = Around(served=True, attached=attached)
+        guards = cell_guards(arm, plain, table, around=around)
+        return next(g.next_step for g in guards if g.code == "one_server_start")
+
+    assert advice(True) == (
+        "restart the server and run again; one run cannot see how starts differ"
+    )
+    assert "set starts = 2 or more" in advice(False)
+
+
+def test_a_plain_server_that_speculates_is_no_plain_server():
+    arm = chunked()
+    drafts = tallied(9, 4, 3)
+    for told in (drafts, Tally("server", steps=4, committed=9)):
+        plain = [replace(t, arm="plain", tally=told) for t in chunked()]
+        text = "the plain server speculates: drafts in 10 of 10 requests"
+        assert found(arm, plain)["plain_speculates"] == text
+        assert "plain_speculates" in found(plain, plain)
+    plain = [replace(t, arm="plain") for t in chunked()]
+    windows = [Window(4, drafts), Window(4, None, "counters cannot be read")]
+    assert found(arm, plain, plain_windows=windows)["plain_speculates"] == (
+        "the plain server speculates: drafts in 1 of 2 stretches of counters"
+    )
+    # The arm's own drafts, and a plain server that counts none, are as they should be.
+    silent = Tally("server", steps=9, drafted_steps=0, verified=0, accepted=0, committed=9)
+    plain = [replace(t, tally=silent) for t in plain]
+    codes = found(arm, plain, windows=windows, plain_windows=[Window(4, silent)])
+    assert "plain_speculates" not in codes
+    # Steps made from an average of tokens per step are off by one at times.
+    rounded = replace(silent, steps=8)
+    plain = [replace(t, tally=rounded) for t in plain]
+    assert "plain_speculates" not in found(arm, plain)
+    of_four = replace(silent, steps=36 - 4, committed=36)
+    assert "plain_speculates" not in found(arm, plain, plain_windows=[Window(4, of_four)])
+
+
+def test_steps_of_a_plain_server_show_its_drafts():
+    arm, plain = sound()
+    steps = plain[3].steps
+    steps.proposed[0] = steps.verified[0] = steps.judged[0] = 3
+    assert found(arm, plain)["plain_speculates"].endswith("drafts in 1 of 10 requests")
+
+
+def test_answers_of_a_server_in_one_piece():
+    arm = chunked(granularity=Granularity.REQUEST)
+    assert found(arm) == {}
+    assert found(arm, served=True)["not_streamed"] == (
+        "streaming was asked for, but all 10 answers came in one piece"
+    )
+    arm[0].granularity = Granularity.CHUNK
+    assert "not_streamed" not in found(arm, served=True)
+    assert "not_streamed" not in found([replace(arm[1], finish=Finish.ERROR)], served=True)
 
 
 def test_pairs_of_different_starts_were_not_interleaved():
@@ -113,12 +172,60 @@ def test_estimated_counts():
     assert found(chunked(counted=Counted.USAGE)) == {}
 
 
-def test_c7_counters_that_saw_others():
-    refused = Window(4, None, "6 requests were counted, 4 were sent")
-    text = found(chunked(), windows=[refused, Window(4, tallied(9, 5, 3))])["other_traffic"]
-    assert text == (
-        "counters of 1 of 2 stretches cannot be used, first: 6 requests were counted, 4 were sent"
-    )
+OTHERS = "other traffic: 6 requests counted, 4 sent"
+RESTARTED = "restarted: the counters of http://h began anew within the measurement"
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        (OTHERS, "other_traffic"),
+        ("other traffic: 60 tokens counted, 40 received", "other_traffic"),
+        ("requests went uncounted: 3 requests counted, 4 sent", "other_traffic"),
+        (RESTARTED, "counters_restarted"),
+    ],
+)
+def test_c7_counters_that_saw_others_or_began_anew(reason, code):
+    windows = [Window(4, None, reason), Window(4, tallied(9, 5, 3))]
+    assert found(chunked(), windows=windows) == {
+        code: f"counters of 1 of 2 stretches cannot be used, first: {reason}"
+    }
+
+
+def test_counters_that_show_nothing_and_those_of_plain_raise_nothing():
+    silent = [
+        Window(4, None, "counters not exposed: the server counts no speculation"),
+        Window(4, None, "counters cannot be read: http://h/metrics: HTTP 404"),
+        Window(4, None, "the server does not count requests: traffic is unchecked"),
+    ]
+    assert found(chunked(), windows=silent) == {}
+    plain = [replace(t, arm="plain") for t in chunked()]
+    assert found(plain, plain, windows=[Window(4, None, OTHERS)]) == {}
+    both = found(chunked(), windows=[Window(4, None, RESTARTED), Window(4, None, OTHERS)])
+    assert set(both) == {"other_traffic", "counters_restarted"}
+
+
+def test_one_stream_of_open_arrivals_is_one_unit_of_order():
+    arm, plain = sound()
+    for a, p in zip(arm, plain, strict=True):
+        a.unit = p.unit = "block0"
+        a.order, p.order, a.sent_ns, p.sent_ns = 1, 0, a.start_ns, p.start_ns
+    assert "not_interleaved" not in found(arm, plain)
+
+
+def test_a10_from_totals_of_requests():
+    def told(steps, concurrency):
+        tally = Tally("server", steps=steps, drafted_steps=steps, committed=10)
+        return chunked(tally=tally, concurrency=concurrency)
+
+    # 10 tokens in 4 steps alone, in 5 together: 2.5 against 2.0.
+    (guard,) = concurrency_guard({1: told(4, 1), 8: told(5, 8)}, seed=SEED)
+    assert "accept length at 8 is 0.800 of that at 1" in guard.text
+    assert concurrency_guard({1: told(4, 1), 8: told(4, 8)}, seed=SEED) == []
+    assert concurrency_guard({1: told(4, 1), 8: told(11, 8)}, seed=SEED) == []
+    stepped = [timed(str(i), 1, 10, concurrency=8) for i in range(10)]
+    assert concurrency_guard({1: told(4, 1), 8: stepped}, seed=SEED) == []
+    assert concurrency_guard({1: chunked(), 8: chunked(concurrency=8)}, seed=SEED) == []
 
 
 def test_cached_tokens():
@@ -160,17 +267,53 @@ def test_e6_another_prompt():
     assert "ids differ from position 0" in found(arm)["prompt_changed"]
 
 
+def test_e6_another_count_of_one_prompt_where_servers_render():
+    arm, plain = sound(6)
+    arm[2].prompt_tokens = 17
+    assert found(arm, plain) == {
+        "prompt_changed": "the server counts other prompts than plain's on 1 of 6 pairs, first 2: "
+        "17 tokens against 10"
+    }
+    # A prompt that nobody counted, and prompts that do differ, say nothing.
+    arm[2].prompt_tokens = 0
+    assert found(arm, plain) == {}
+    arm[2].prompt_tokens, arm[2].prompt_hash = 17, "another"
+    assert found(arm, plain) == {}
+
+
 def test_open_loop_requests_that_were_sent_late():
     arm = chunked()
     for index, t in enumerate(arm):
-        t.sent_ns = t.start_ns + (3 * MS if index < 6 else 0)
+        t.sent_ns = t.start_ns + (6 * MS if index < 6 else 0)
     assert found(arm)["late_requests"] == (
-        "60% of the requests were sent more than 1 ms after they were due, median 3.0 ms, "
-        "largest 3.0 ms"
+        "60% of the requests were sent more than 5 ms after they were due, median 6.0 ms, "
+        "largest 6.0 ms"
     )
     for t in arm[:2]:
         t.sent_ns = t.start_ns
     assert found(arm) == {}
+
+
+def late(ms, first_token_ms):
+    """Requests that are sent ``ms`` late and answered ``first_token_ms`` after that."""
+    arm = []
+    for i in range(10):
+        arrivals = [(ms + first_token_ms, 1), (ms + first_token_ms + 900, 9)]
+        arm.append(trace(str(i), arrivals=arrivals, granularity=Granularity.CHUNK))
+        arm[-1].sent_ns = arm[-1].start_ns + int(ms * MS)
+    table = measure_cell(arm, (), (), None, seed=SEED)
+    return [g for g in cell_guards(arm, (), table) if g.code == "late_requests"]
+
+
+def test_lateness_is_judged_beside_the_ttft_and_told_from_a_full_queue():
+    # 5 % of 400 ms are 20 ms, whatever the wait itself adds to the TTFT.
+    assert late(19, 400) == []
+    (timer,) = late(21, 400)
+    assert "sent more than 20 ms after they were due" in timer.text
+    assert timer.next_step.startswith("client timer")
+    assert late(5, 40) == []
+    (queue,) = late(300, 40)
+    assert "raise the concurrency or lower the rate" in queue.next_step
 
 
 def test_probes_speak_only_where_sampling_matters():

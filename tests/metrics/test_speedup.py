@@ -1,10 +1,12 @@
 """Golden numbers of cases D12 and D13; pairing; blocks."""
 
+from dataclasses import replace
+
 import pytest
 
 from specbench.core.trace import Granularity
-from specbench.metrics import speedup
-from specbench.metrics.units import pairs
+from specbench.metrics import speedup, throughput
+from specbench.metrics.units import Pair, pairs
 from tests.metrics.traces import SEED, timed, trace
 
 
@@ -25,7 +27,6 @@ def test_d13_total_time_not_the_mean_of_ratios():
     joined = paired([(1.0, 100, 1 / ratio, 100) for ratio in (1.75, 1.49, 0.87, 0.55)])
     found = speedup.speedup(joined, seed=SEED)
     assert found.number() == pytest.approx(0.950, abs=5e-4)
-    assert speedup.in_words(found) == "0.95x (slower)"
     assert found.low < 0.950 < found.high
     assert found.n == 4
     assert found.method.endswith("decode time")
@@ -37,11 +38,6 @@ def test_d13_unequal_lengths_are_compared_per_token():
     assert found.number() == pytest.approx(0.885, abs=6e-4)
     assert found.low is None
     assert "no interval" in found.method
-
-
-def test_words():
-    assert speedup.in_words(speedup.speedup(paired([(2, 10, 1, 10)]), seed=SEED)) == "2.00x"
-    assert "no request" in speedup.in_words(speedup.speedup([], seed=SEED))
 
 
 def test_e2e_includes_the_prefill():
@@ -73,6 +69,43 @@ def test_blocks_compare_makespans():
     assert totals.tokens_arm == (20, 20)
     assert totals.basis == "makespan"
     assert speedup.speedup(pairs(arm, plain), seed=SEED).number() == pytest.approx(2.0)
+
+
+def open_loop(arm, seconds, n=100):
+    """One request every 250 ms, sent when due: prefill 100 ms, then ``seconds`` for 10 tokens."""
+    made = [
+        timed(str(i), seconds, 10, arm=arm, concurrency=64, unit="block0", start_ms=250 * i)
+        for i in range(n)
+    ]
+    return [replace(t, sent_ns=t.start_ns) for t in made]
+
+
+def test_open_arrivals_do_not_hide_a_speedup_behind_their_rate():
+    joined = pairs(open_loop("mtp", 0.5), open_loop("plain", 1.0))
+    # The makespans are 24.75 + 1.1 s and 24.75 + 0.6 s: 1.02, and it is the arrivals that say so.
+    found, whole = speedup.speedup(joined, seed=SEED), speedup.speedup_e2e(joined, seed=SEED)
+    assert found.number() == pytest.approx(2.0)
+    assert whole.number() == pytest.approx(1.1 / 0.6)
+    assert found.method.endswith("decode time of requests in an open loop")
+    assert whole.method.endswith("request time of requests in an open loop")
+    assert found.n == 100
+    totals = speedup.unit_totals(joined, prefill=False)
+    assert totals.tokens_arm[:2] == (10, 10)
+    rate = throughput.tokens_per_s_device([pair.arm for pair in joined])
+    assert rate.number() == pytest.approx(1100 / 25.35)
+
+
+def test_whole_requests_in_an_open_loop_have_no_decode_time():
+    joined = [
+        Pair(
+            *(
+                replace(t, granularity=Granularity.REQUEST)
+                for t in (*open_loop("mtp", 0.5, 1), *open_loop("plain", 1.0, 1))
+            )
+        )
+    ]
+    assert not speedup.speedup(joined, seed=SEED).known
+    assert speedup.speedup_e2e(joined, seed=SEED).number() == pytest.approx(1.1 / 0.6)
 
 
 def test_whole_requests_have_only_an_end_to_end_speedup():

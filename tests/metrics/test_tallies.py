@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from specbench.core.quantity import Absence, Missing
-from specbench.core.trace import Granularity, Tally, Window
-from specbench.metrics.identities import violations
+from specbench.core.trace import Cut, Granularity, Tally, Window
+from specbench.metrics.identities import tally_violations, violations
 from specbench.metrics.table import measure_cell
+from specbench.metrics.totals import not_split
 from tests.metrics.traces import SEED, trace
 
 
@@ -102,16 +103,89 @@ def test_positions_are_per_step_with_a_draft():
     assert "judged_1" not in row
 
 
-def test_steps_and_totals_of_one_cell_are_added_up():
-    stepped = trace("a", verified=[3, 3], accepted=[3, 1])
-    table = measure(
-        [stepped, chunked("b", told(steps=4, verified=9, accepted=4, committed=8))],
+def test_one_request_without_steps_does_not_change_what_the_others_mean():
+    # Two drafts behind an end were never judged: 4 accepted of 4 judged, of 6 verified.
+    stepped = trace(
+        "a", verified=[3, 3], judged=[3, 1], accepted=[3, 1], committed=[4, 1], cut=Cut.EOS
     )
+    other = chunked("b", told(steps=4, drafted_steps=4, verified=9, accepted=4, committed=8))
+    table = measure([stepped, other], [Window(2, other.tally)])
+    assert value(table, "accept_rate").number() == 4 / 4
+    assert value(table, "accept_length").number() == 5 / 2
+    assert value(table, "accept_length_uncut").number() == 4.0
+    assert value(table, "k_effective").number() == 3
+    assert value(table, "tokens_outside_steps").number() == 1
+    assert table["accept_pos"]["judged_2"].number() == 1
+    for name in ("accept_rate", "accept_length", "k_effective", "tokens_outside_steps"):
+        assert "1 of 2 requests left out: no steps" in value(table, name).method, name
+    assert "1 of 2 requests left out" in table["accept_pos"]["rate_1"].method
+    assert "left out" not in value(measure([stepped]), "accept_rate").method
+
+
+def test_answers_of_one_token_leave_totals_to_the_others():
+    empty = trace("a", arrivals=[(100, 1)])
+    other = chunked("b", told(steps=4, drafted_steps=2, verified=9, accepted=4, committed=8))
+    assert value(measure([empty, other]), "accept_rate").number() == 4 / 9
+    reason = value(measure([empty, chunked("b", None)]), "accept_rate").value.reason
+    assert "counters not exposed" in reason
+
+
+def test_rows_that_do_not_tell_a_figure_are_named():
+    full = told(steps=2, drafted_steps=2, verified=6, accepted=4, committed=6)
+    part = told(steps=4, verified=9, accepted=4, committed=8)
+    table = measure([chunked("a", full, 7), chunked("b", part)])
     assert value(table, "accept_length").number() == (6 + 8) / (2 + 4)
-    assert value(table, "accept_rate").number() == (4 + 4) / (6 + 9)
     drafted = value(table, "accept_length_drafted")
     assert drafted.number() == 1 + 4 / 2
     assert "1 of 2 left out" in drafted.method
+
+
+def test_what_covers_a_part_of_the_cell_says_which():
+    full = told(steps=4, drafted_steps=4, verified=12, accepted=4, committed=8)
+    three = [chunked("a", full), chunked("b", full), chunked("c", None)]
+    assert value(measure(three), "accept_rate").number() == 8 / 24
+    assert "2 of 3 requests" in value(measure(three), "accept_rate").method
+    # A window of all three covers more than the two that tell their own.
+    window = Window(3, told(steps=9, drafted_steps=9, verified=27, accepted=18, committed=27))
+    whole = value(measure(three, [window]), "accept_rate")
+    assert whole.number() == 18 / 27
+    assert "requests" not in whole.method
+    silent = [chunked(item, None) for item in "abc"]
+    bad = Window(1, None, "other traffic: 2 requests counted, 1 sent")
+    good = replace(window, sent=2)
+    assert "2 of 3 requests" in value(measure(silent, [good, bad]), "accept_rate").method
+
+
+def test_totals_that_were_dropped_make_room_for_counters():
+    dropped = told(note="totals dropped: accepted 9 > verified 2")
+    alone = value(measure([chunked("a", dropped)]), "accept_rate")
+    assert alone.value.reason == "totals dropped: accepted 9 > verified 2"
+    window = Window(1, told(steps=4, drafted_steps=4, verified=8, accepted=4, committed=8))
+    assert value(measure([chunked("a", dropped)], [window]), "accept_rate").number() == 0.5
+    sound = told(steps=4, drafted_steps=4, verified=12, accepted=4, committed=8)
+    joined = value(measure([chunked("a", dropped), chunked("b", sound)]), "accept_rate")
+    assert joined.number() == 4 / 12
+    assert "1 of 2 requests; left out: totals dropped" in joined.method
+
+
+def test_slices_of_counters_have_their_own_reason():
+    window = Window(2, told(steps=9, drafted_steps=9, verified=27, accepted=18, committed=27))
+    arm = [chunked("a", None, 61), chunked("b", None, 61)]
+    by_category = measure(arm[:1], not_split([window], "category"))
+    reason = value(by_category, "accept_rate").value.reason
+    assert reason == "counters cannot be split by category"
+    assert not_split([], "category") == []
+
+    def table(*looping):
+        plain = [
+            replace(trace(item, arm="plain", verified=[0] * 60, accepted=[0] * 60), output_ids=ids)
+            for item, ids in (("a", list(range(61))), ("b", [5] * 61 if looping else [*range(61)]))
+        ]
+        return measure_cell(arm, plain, [], None, seed=SEED, windows=[window])
+
+    assert value(table(), "accept_rate", "nondegenerate").number() == 18 / 27
+    lost = value(table("b"), "accept_rate", "nondegenerate").value.reason
+    assert lost == "counters cannot be split by request"
 
 
 def test_cells_with_steps_alone_ignore_windows():
@@ -128,9 +202,21 @@ def test_cells_with_steps_alone_ignore_windows():
         ({"accepted_at": [1, 2]}, "accepted_at rises"),
     ],
 )
-def test_totals_that_contradict_themselves_are_broken(fields, says):
-    assert any(says in text for text in violations(chunked("a", told(**fields))))
-    assert violations(chunked("a", told())) == []
+def test_totals_that_contradict_themselves_are_untold_and_the_record_stays(fields, says):
+    broken = told(**fields)
+    assert any(says in text for text in tally_violations(broken))
+    assert list(tally_violations(told())) == []
+    made = chunked("a", broken)
+    assert violations(made) == []
+    alone = measure([made])
+    assert value(alone, "tpot", "mean").number() == 30 / 8
+    assert says in value(alone, "accept_rate").value.reason
+    sound = told(steps=4, drafted_steps=4, verified=12, accepted=4, committed=8)
+    joined = value(measure([made, chunked("b", sound)]), "accept_rate")
+    assert joined.number() == 4 / 12
+    assert f"1 of 2 requests; left out: {says}" in joined.method
+    counters = value(measure([chunked("a", None)], [Window(1, broken)]), "accept_rate")
+    assert says in counters.value.reason
 
 
 def test_a_request_sent_before_it_was_due_is_broken():

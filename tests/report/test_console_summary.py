@@ -9,9 +9,11 @@ from rich.console import Console
 
 from specbench.report.cells import grid
 from specbench.report.console import WIDTH, ConsoleSummary
+from specbench.report.joint import joint_grid, joint_markdown
 from specbench.report.markdown import markdown
 from specbench.results.summarise import FIGURES
 from specbench.results.summary import Figure, Summary, SummaryRow
+from tests.results.records import MANIFEST
 
 MISSING = Figure(None, "x", reason="nothing to measure: plain is the reference")
 
@@ -58,6 +60,43 @@ def test_three_states_differ():
     assert grid(SUMMARY).footnotes == ("nothing to measure: plain is the reference",)
     assert cells[1][3] == "0.00"
     assert cells[1][8] == "0.95x [0.90, 0.99] slower"
+
+
+def test_a_guard_of_the_whole_run_marks_no_row():
+    guarded = [replace(row(), guards=g) for g in (("one_server_start",), ("retried",), ())]
+    guarded.append(replace(row(), guards=("one_server_start", "retried")))
+    names = [cells[2] for cells in grid(replace(SUMMARY, rows=tuple(guarded))).rows]
+    assert names == ["ngram", "ngram !", "ngram", "ngram !"]
+
+
+def test_outputs_that_nobody_can_judge_say_so():
+    def place(**changes):
+        only = grid(replace(SUMMARY, rows=(replace(row(), **changes),)))
+        return only.rows[0][only.header.index("output")], only.footnotes
+
+    mark, notes = place(temperature=0.7)
+    assert mark == "n/a[1]"
+    assert notes[0].startswith(
+        "no target probabilities: specbench fidelity RUN --reference MODEL or server:URL"
+    )
+    assert place(arm="plain", temperature=0.7)[0] == "n/a[1]"
+    assert place(temperature=0.7, identity="passed")[0] == "passed"
+    assert place(temperature=0.7, fidelity="not tested: unfinished")[0] == "-"
+    assert place(temperature=0.7, lossless="meaningless")[0] == "-"
+    assert place(temperature=0.7, prompts=0)[0] == "-"
+    assert place()[0] == "-"
+
+
+def test_where_acceptance_came_from_stands_below_the_table():
+    line = "acceptance: totals per request (sglang meta_info)"
+    told = replace(SUMMARY, acceptance=(line,))
+    text = shown(told)
+    assert text.index("layer_skip") < text.index(line) < text.index(SUMMARY.sentence)
+    assert f"\n\n{line}\n\n{SUMMARY.sentence}\n" in markdown(told)
+    named = [replace(MANIFEST, engine={"name": name}) for name in ("native", "sglang")]
+    joint = joint_grid(named, [SUMMARY, told])
+    assert joint.remarks == (f"sglang: {line}",)
+    assert f"- sglang: {line}\n" in joint_markdown(joint)
 
 
 def test_it_fits_and_keeps_its_words_without_colour():

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
+
+import pytest
 
 from specbench.core.quantity import Quantity, nothing, unavailable
 from specbench.core.table import COLUMNS, Row, parse_row
-from specbench.core.trace import Finish
+from specbench.core.trace import Counted, Finish
 from specbench.metrics.definitions import DEFINITIONS
 from specbench.results.cells import measure_cells
 from specbench.results.fidelity import measure_fidelity
@@ -32,7 +35,7 @@ def test_columns_are_those_of_the_architecture():
     assert ",".join(COLUMNS) == (
         "run,identity,arm,drafter,k_max,tree,rule,draft_law,lossless,engine,dtype,quant,suite,"
         "split,category,temperature,concurrency,metric,stat,definition,unit,value,low,high,level,"
-        "n,guards,reason"
+        "n,guards,reason,method"
     )
 
 
@@ -114,6 +117,24 @@ def test_items_have_a_row_per_record_with_the_hash_of_its_trace():
     first = rows[0]
     assert (first["first_token_ns"], first["last_token_ns"]) == ("10", "30")
     assert (first["accepted"], first["committed"], first["cut"]) == ("1", "2", "length")
+
+
+@pytest.mark.parametrize(
+    ("fields", "tokens"),
+    [
+        ({}, "3"),
+        ({"hidden_end": 1}, "4"),
+        ({"output_ids": [1, 2, 3, 4, 5], "counted": Counted.CHUNK_USAGE}, "3"),
+        ({"output_ids": []}, "3"),
+    ],
+)
+def test_items_count_tokens_as_every_metric_does(fields, tokens):
+    found = Recorded(MANIFEST)
+    made = replace(trace("a"), **fields)
+    found.traces[RecordId(made.key, "plain", 1)] = made
+    found.hashes[RecordId(made.key, "plain", 1)] = "hash"
+    (row,) = [dict(zip(ITEM_COLUMNS, row, strict=True)) for row in item_rows(found)]
+    assert row["output_tokens"] == tokens
 
 
 def test_failed_items_have_empty_cells_and_harmless_text():

@@ -47,6 +47,10 @@ def test_slower_is_said_in_words():
 def test_a_guarded_arm_is_not_ranked_an_explained_one_is():
     assert "no arm is ranked (draft_inert)" in sentence([PLAIN, row(guards=("draft_inert",))])
     assert "largest speed-up" in sentence([PLAIN, row(guards=("ttft_outlier",))])
+    assert "largest speed-up" in sentence([PLAIN, row(guards=("not_streamed",))])
+    assert "(plain_speculates)" in sentence([PLAIN, row(guards=("plain_speculates",))])
+    both = sentence([PLAIN, row(guards=("one_server_start", "draft_inert", "retried"))])
+    assert "no arm is ranked (draft_inert)" in both
     text = sentence([PLAIN, row(guards=("not_interleaved",)), row("skip", 1.1, 1.05, 1.2)])
     assert "skip had the largest speed-up" in text
 

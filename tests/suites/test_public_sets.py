@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,7 @@ from specbench.errors import PrerequisiteError, UsageError
 from specbench.quality.python_code import program
 from specbench.suites import hub, source
 from specbench.suites.definition import definition, public_names
-from specbench.suites.loader import load_suite
+from specbench.suites.loader import load_suite, select
 from specbench.suites.templates import messages_for_turn
 
 SAMPLES = Path(__file__).parents[1] / "data" / "public_sets"
@@ -186,13 +187,29 @@ def test_without_datasets_there_is_a_line_to_type(monkeypatch, tmp_path):
         raise ImportError(name)
 
     monkeypatch.setattr(source, "import_module", absent)
-    with pytest.raises(PrerequisiteError, match=r"pip install 'specbench-llm\[data\]'"):
+    with pytest.raises(PrerequisiteError, match=r"pip install --upgrade 'specbench-llm\[data\]'"):
         hub.fetch("humaneval", offline=False)
     (tmp_path / "a.csv").write_text("question,answer\nQ,A\n")
     with pytest.raises(PrerequisiteError, match="specbench-llm"):
         hub.fetch("gsm8k", paths=[tmp_path / "a.csv"])
     # JSON needs no package
     assert hub.fetch("gsm8k", paths=samples("gsm8k")).prompts == 1
+
+
+def test_a_package_that_datasets_wants_is_no_crash(monkeypatch, tmp_path):
+    def load_dataset(*arguments, **options):
+        raise ImportError("HTTPFileSystem requires requests and aiohttp")
+
+    module = SimpleNamespace(
+        load_dataset=load_dataset, exceptions=SimpleNamespace(DatasetsError=KeyError)
+    )
+    monkeypatch.setattr(source, "import_module", lambda name: module)
+    (tmp_path / "a.csv").write_text("question,answer\nQ,A\n")
+    for options in ({"offline": False}, {"paths": [tmp_path / "a.csv"]}):
+        with pytest.raises(PrerequisiteError) as caught:
+            hub.fetch("gsm8k", **options)
+        assert "requests and aiohttp" in str(caught.value)
+        assert "pip install --upgrade 'specbench-llm[data]'" in str(caught.value)
 
 
 def written(tmp_path, *rows, name="copy.jsonl"):
@@ -213,7 +230,7 @@ def test_placeholders_are_no_prompts(tmp_path):
 def test_missing_fields_are_named(tmp_path):
     with pytest.raises(UsageError) as caught:
         hub.fetch("gsm8k", paths=written(tmp_path, {"query": "Q", "answer": "A"}))
-    assert "row 1: question: not in the row, which has query, answer" in str(caught.value)
+    assert "question: not in the row, which has query, answer" in str(caught.value)
     row = {"id": "a", "category": "c", "conversations": [], "tools": "[{"}
     with pytest.raises(UsageError, match=r"tools: '\[{' is not JSON"):
         hub.fetch("tool-calls", paths=written(tmp_path, row))
@@ -234,9 +251,53 @@ def test_a_failed_fetch_leaves_the_suite_that_was_there(tmp_path, cache):
     assert [path.name for path in (cache / "suites").iterdir()] == ["gsm8k"]
 
 
-def test_a_limit_takes_the_first_rows():
-    assert hub.fetch("spec-bench", paths=samples("spec-bench"), limit=2).prompts == 2
-    assert [p.id for p in load_suite("spec-bench").prompts] == ["question-1", "question-2"]
+def questions(tmp_path, *categories):
+    rows = [{"prompt_id": n, "category": c, "prompt": ["U"]} for n, c in enumerate(categories)]
+    return written(tmp_path, *rows)
+
+
+def test_a_limit_is_spread_over_the_categories(tmp_path):
+    paths = questions(tmp_path, *"aaaaaabbc")
+    made = hub.fetch("mt-bench", paths=paths, limit=4)
+    assert (made.prompts, made.replaced) == (4, None)
+    suite = load_suite("mt-bench")
+    # one of each, then the next of the first category; written in the order of the set
+    assert sorted(p.category for p in suite.prompts) == ["a", "a", "b", "c"]
+    assert [int(p.id) for p in suite.prompts] == sorted(int(p.id) for p in suite.prompts)
+    origin = json.loads((made.folder / "origin.json").read_text())
+    assert (origin["rows"], origin["of"]) == (4, 9)
+    assert hub.fetch("mt-bench", paths=paths).replaced == 4
+    counts = {found.name: found.prompts for found in hub.public_sets()}
+    assert (counts["mt-bench"], counts["gsm8k"]) == (9, None)
+
+
+def test_a_limit_chooses_as_select_does(tmp_path):
+    paths = questions(tmp_path, *"aaaabbbbcc")
+    hub.fetch("mt-bench", paths=paths)
+    expected = {p.id for p in select(load_suite("mt-bench"), limit=5)}
+    hub.fetch("mt-bench", paths=paths, limit=5)
+    assert {p.id for p in load_suite("mt-bench").prompts} == expected
+
+
+def test_rows_of_another_set_are_told_in_one_line(tmp_path):
+    with pytest.raises(UsageError) as caught:
+        hub.fetch("mt-bench", paths=samples("spec-bench"))
+    first, second = str(caught.value).splitlines()
+    assert first == (
+        "mt-bench: none of the 3 rows can be used: "
+        "prompt_id: not in the row, which has question_id, category, turns"
+    )
+    # both read question_id, category and turns; spec-bench reads the reference as well
+    assert second.strip() == (
+        "looks like spec-bench or speed-bench; type: specbench suites fetch spec-bench --file FILE"
+    )
+    with pytest.raises(UsageError) as caught:
+        hub.fetch("mt-bench", paths=written(tmp_path, {"text": "U"}, {"text": "V", "n": 1}))
+    assert "none of the 2 rows" in str(caught.value)
+    assert "a row of this set has category, prompt, prompt_id, reference" in str(caught.value)
+    # two reasons are two lines, as before
+    with pytest.raises(UsageError, match="2 of 2 rows cannot be used"):
+        hub.fetch("mt-bench", paths=written(tmp_path, {"prompt_id": 1}, {"category": "c"}))
 
 
 def test_wrong_files(tmp_path):

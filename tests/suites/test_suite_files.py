@@ -169,6 +169,14 @@ def test_changed_prompts_do_not_match_their_digest(folder):
     assert load_suite(folder([row("a"), row("b")], digest=right)).digest == right
 
 
+def test_a_file_that_does_not_exist_is_called_that(tmp_path):
+    for name in ("nofile.jsonl", str(tmp_path / "nofile.jsonl")):
+        assert f"no suite {name!r}: this file does not exist" in problem(name)
+    assert "'./nofolder': this folder does not exist" in problem("./nofolder")
+    (tmp_path / "there.txt").write_text("U")
+    assert "not a .jsonl file" in problem(tmp_path / "there.txt")
+
+
 def test_missing_files(folder, tmp_path):
     path = folder([row()])
     (path / "prompts.jsonl").unlink()

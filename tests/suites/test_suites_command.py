@@ -80,11 +80,15 @@ def test_a_public_set_from_list_to_use(run, tmp_path, monkeypatch):
 
     def state():
         rows = json.loads(run("list", "--json").stdout)
-        return next(r["fetched"] for r in rows if r["name"] == "gsm8k")
+        return next((r["fetched"], r["prompts"]) for r in rows if r["name"] == "gsm8k")
 
-    assert state() == "not fetched"
+    assert state() == ("not fetched", None)
     done = run("fetch", "gsm8k", "--file", source)
     assert done.stdout.strip() == str(tmp_path / "suites" / "gsm8k")
     assert "1 prompts, licence: MIT" in done.stderr
-    assert state() == "fetched"
+    assert "replaced" not in done.stderr
+    assert state() == ("fetched", 1)
+    source.write_text('{"question": "Q", "answer": "A"}\n{"question": "R", "answer": "B"}\n')
+    assert "replaced 1 prompts by 2" in run("fetch", "gsm8k", "--file", source).stderr
+    assert state() == ("fetched", 2)
     assert json.loads(run("check", "gsm8k", "--json").stdout)[0]["status"] == "ok"

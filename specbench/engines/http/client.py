@@ -1,4 +1,12 @@
-"""Sends requests and keeps the bytes of the answers with their times. Nothing is parsed here."""
+"""Sends requests and keeps the bytes of the answers with their times. Nothing is parsed here.
+
+A request on a connection that was used before may meet a server that has just dropped it. Where it
+closes without a byte of an answer, the request is written once more, on a new connection, and the
+time of the first writing stays. This is no retry of a request that failed: it is counted apart, in
+``Exchange.resent`` and ``Client.resent``. Afterwards no connection is used twice, so it happens to
+no more requests than were under way at that moment. A new connection that is closed without an
+answer is a failure.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +35,8 @@ class Exchange:
         streamed: whether the answer is a stream of events.
         parts: (time, bytes) as they arrived.
         fault: why the answer is not whole; None where it is.
-        retry_after_s: how long the server asks to wait.
+        retry_after_s: how long the server asks to wait; at least 0.
+        resent: how often it was written again because the server had dropped the connection.
     """
 
     sent_ns: int
@@ -36,6 +45,7 @@ class Exchange:
     parts: list[tuple[int, bytes]] = field(default_factory=list)
     fault: Fault | None = None
     retry_after_s: float | None = None
+    resent: int = 0
 
     @property
     def body(self) -> bytes:
@@ -46,14 +56,24 @@ class Exchange:
 class Client:
     """Connections to the servers of one engine; used in one event loop.
 
+    Args:
+        keep: whether a connection may be used for further requests.
+
     Attributes:
         clock: monotonic nanoseconds; every time it notes is of this clock.
+        resent: requests that were written again because a server had dropped the connection.
 
     Raises PrerequisiteError where the key's variable or the certificate file is missing.
     """
 
-    def __init__(self, options: ServerOptions, clock: Callable[[], int] = monotonic_ns) -> None:
+    def __init__(
+        self,
+        options: ServerOptions,
+        clock: Callable[[], int] = monotonic_ns,
+        keep: bool = True,
+    ) -> None:
         self.clock = clock
+        self.resent = 0
         self._options = options
         key = options.key
         self._key = (key or "").encode()
@@ -61,7 +81,7 @@ class Client:
         self._headers: list[Header] = [(b"Accept-Encoding", b"identity")]
         if key is not None:
             self._headers.append((b"Authorization", f"Bearer {key}".encode()))
-        self._connections = Connections(options.tls(), options.connect_timeout_s, clock)
+        self._connections = Connections(options.tls(), options.connect_timeout_s, clock, keep)
 
     async def post(self, url: str, body: bytes) -> Exchange:
         """Send a JSON document; never raises for what the server or the network does."""
@@ -74,7 +94,9 @@ class Client:
 
     async def get(self, url: str, timeout_s: float | None = None) -> Exchange:
         """Fetch a page; never raises for what the server or the network does."""
-        return await self._exchange("GET", url, [], b"", timeout_s or self._options.timeout_s)
+        # Pages are rare. A connection that lasts has shown it with a request of the same kind.
+        headers = [(b"Connection", b"close")]
+        return await self._exchange("GET", url, headers, b"", timeout_s or self._options.timeout_s)
 
     def close(self) -> None:
         """Close connections that wait for a request. Call it in the loop."""
@@ -85,14 +107,29 @@ class Client:
     ) -> Exchange:
         exchange = Exchange(self.clock())
         place = urlsplit(url)
+        wanted = [*_host(place), *self._headers, *headers]
+        idle_s = self._options.idle_timeout_s
         connection: Connection | None = None
+
+        async def written(fresh: bool) -> Connection:
+            taken = await self._connections.take(place, fresh)
+            try:
+                await taken.send(method, _target(place), wanted, body, idle_s)
+            except BaseException:
+                taken.stream.close()
+                raise
+            return taken
+
         try:
             async with asyncio.timeout(timeout_s) as deadline:
-                connection = await self._connections.take(place)
-                wanted = [*_host(place), *self._headers, *headers]
-                idle_s = self._options.idle_timeout_s
-                await connection.send(method, _target(place), wanted, body, idle_s)
+                connection = await written(fresh=method == "GET")
                 exchange.sent_ns = connection.stream.sent_ns
+                if connection.used and not await connection.answers(idle_s):
+                    connection.stream.close()
+                    self._connections.keep_none()
+                    connection = await written(fresh=True)
+                    exchange.resent += 1
+                    self.resent += 1
                 await self._read(connection, exchange, deadline)
         except TimeoutError:
             # Behind the end mark nothing is missing any more.
@@ -140,6 +177,7 @@ def _target(url: SplitResult) -> str:
 
 def _seconds(value: bytes | None) -> float | None:
     try:
-        return None if value is None else float(value)
+        seconds = float(value or b"")
     except ValueError:
         return None
+    return seconds if seconds >= 0 else None

@@ -22,10 +22,16 @@ LONGEST_HEAD = 1 << 18
 
 
 class Connection:
-    """One request at a time. ``stream`` holds the times."""
+    """One request at a time.
+
+    Attributes:
+        stream: holds the times.
+        used: an earlier request was answered on it.
+    """
 
     def __init__(self, stream: StampedStream) -> None:
         self.stream = stream
+        self.used = False
         self._state = h11.Connection(h11.CLIENT, max_incomplete_event_size=LONGEST_HEAD)
 
     @property
@@ -39,6 +45,7 @@ class Connection:
     ) -> None:
         """Write a whole request at once. Raises Broken."""
         if self._state.our_state is h11.DONE:
+            self.used = True
             self._state.start_next_cycle()
         try:
             head = self._state.send(h11.Request(method=method, target=target, headers=headers))
@@ -49,6 +56,14 @@ class Connection:
             message = "the request cannot be written: is the key plain text on one line?"
             raise Broken(FaultKind.NOT_HTTP, message) from None
         await self.stream.write(b"".join(part or b"" for part in (head, data, end)), timeout_s)
+
+    async def answers(self, timeout_s: float) -> bool:
+        """Whether the server answers on it, or has dropped it. Waits for the first bytes.
+
+        Raises:
+            Broken: nothing came for that long.
+        """
+        return await self.stream.waiting(timeout_s)
 
     async def answer(self, timeout_s: float) -> h11.Response:
         """The head of the answer. Raises Broken."""
@@ -82,25 +97,43 @@ class Connection:
 class Connections:
     """Idle connections by server; newest first, so that old ones may expire.
 
+    Some servers drop kept connections without a word, at times just when the next request is
+    written. From the first time on that one did so, no connection of this engine is kept: its
+    servers are of one kind.
+
     Args:
         tls: for https.
         clock: monotonic nanoseconds.
+        kept: False where servers are known to do so.
+
+    Attributes:
+        kept: whether connections are used again.
     """
 
-    def __init__(self, tls: ssl.SSLContext, timeout_s: float, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, tls: ssl.SSLContext, timeout_s: float, clock: Callable[[], int], kept: bool = True
+    ) -> None:
         self._tls = tls
         self._timeout_s = timeout_s
         self._clock = clock
         self._idle: dict[str, list[tuple[int, Connection]]] = {}
+        self.kept = kept
 
-    async def take(self, url: SplitResult) -> Connection:
-        """A connection to the server of an address. Raises Broken where there is none to be had."""
-        waiting = self._idle.get(_server(url), [])
+    async def take(self, url: SplitResult, fresh: bool = False) -> Connection:
+        """A connection to the server of an address; a new one if ``fresh``.
+
+        Raises:
+            Broken: there is none to be had.
+        """
+        waiting = [] if fresh else self._idle.get(_server(url), [])
         while waiting:
             since, connection = waiting.pop()
-            if connection.reusable and self._clock() - since < KEEP_S * NS_PER_S:
+            young = self._clock() - since < KEEP_S * NS_PER_S
+            if young and connection.reusable:
                 return connection
             connection.stream.close()
+            if young:
+                self.keep_none()
         secure = url.scheme == "https"
         port = url.port or (443 if secure else 80)
         tls = self._tls if secure else None
@@ -109,10 +142,15 @@ class Connections:
 
     def give_back(self, url: SplitResult, connection: Connection) -> None:
         """Keep a connection for the next request, or close it."""
-        if connection.reusable:
+        if self.kept and connection.reusable:
             self._idle.setdefault(_server(url), []).append((self._clock(), connection))
         else:
             connection.stream.close()
+
+    def keep_none(self) -> None:
+        """A server dropped a kept connection: use none twice from now on."""
+        self.kept = False
+        self.close()
 
     def close(self) -> None:
         """Close all that are idle."""

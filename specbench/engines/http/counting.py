@@ -125,14 +125,19 @@ def _spread(total: int, shares: list[int], pieces: Sequence[Piece]) -> list[int]
             guess[_finish_at(pieces)] += 1
             return guess
     if total < sum(ones):
-        return _proportional(total, shares)
+        # A text in which the tokenizer finds no token says nothing about its events.
+        return _proportional(total, shares if any(shares) else ones)
     beyond = [max(0, share - 1) for share in shares]
     rest = _proportional(total - sum(ones), beyond if any(beyond) else ones)
     return [one + more for one, more in zip(ones, rest, strict=True)]
 
 
 def _proportional(total: int, weights: Sequence[int]) -> list[int]:
-    """Whole numbers in proportion to weights that add up to a total (largest remainders)."""
+    """Whole numbers in proportion to weights that add up to a total (largest remainders).
+
+    Args:
+        weights: at least one above 0.
+    """
     whole = sum(weights)
     parts = [total * weight // whole for weight in weights]
     order = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % whole), i))

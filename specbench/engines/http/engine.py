@@ -6,18 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from specbench.core.arm import ArmMemory, ArmSpec
-from specbench.core.prompt import RenderedPrompt
+from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Request, Stops
 from specbench.core.trace import Tick, Trace, Window
+from specbench.engines.http.advice import warm_up_failure
 from specbench.engines.http.batch import Batch
 from specbench.engines.http.client import Client
 from specbench.engines.http.contact import meet
+from specbench.engines.http.covered import Covered
+from specbench.engines.http.extra_fields import refuse_overrides, with_template_options
 from specbench.engines.http.facts import KnownModel, context_limit, engine_facts, find
 from specbench.engines.http.loop_thread import LoopThread
 from specbench.engines.http.options import server_options
 from specbench.engines.http.places import Place, Places
 from specbench.engines.http.probes import QUESTIONS, Prompt, probe
 from specbench.engines.http.protocol import Counters, Dialect, Served
+from specbench.engines.http.received_totals import tells
 from specbench.engines.http.routes import usable_routes
 from specbench.engines.http.schedule import due_times
 from specbench.engines.http.sender import Sender
@@ -25,6 +29,7 @@ from specbench.engines.http.tokens import open_tokens, stops_of, without_tokens
 from specbench.engines.servers.protocol import Launcher
 from specbench.engines.telemetry.counters import counters_for
 from specbench.errors import SpecbenchError
+from specbench.suites.templates import NO_TEMPLATE
 
 
 class HttpEngine:
@@ -39,7 +44,8 @@ class HttpEngine:
 
     Raises:
         UsageError, PrerequisiteError: an arm that this server cannot decode, a server that cannot
-            be reached, refuses the key or has another model, or a tokenizer that is not there.
+            be reached, refuses the key or has another model, a tokenizer that is not there, or
+            fields for every request that overwrite those that are measured.
     """
 
     def __init__(
@@ -59,10 +65,13 @@ class HttpEngine:
         self._model = KnownModel(name, find(name, revision), tokens, managed)
         self.device = str(settings.get("device") or "cpu") if managed else "server"
         routes = usable_routes(dialect, options.route, tokens is not None, self._template)
+        refuse_overrides(dialect, routes, options.extra_body)
+        self._adds_special = bool(getattr(dialect, "adds_special", False))
         self._texts: dict[tuple[int, ...], str] = {}
         starts = tokens.starts if tokens is not None else None
-        self._client = Client(options)
-        self._sender = Sender(self._client, dialect, options, self._texts, starts)
+        self._client = Client(options, keep=not getattr(dialect, "drops_connections", False))
+        raw = self._template == NO_TEMPLATE
+        self._sender = Sender(self._client, dialect, options, self._texts, starts, raw)
         self._places = Places(
             {arm.name: arm for arm in arms},
             *(settings, options, launcher, self._model.place, routes, self._meet),
@@ -87,16 +96,25 @@ class HttpEngine:
     def describe(self) -> dict[str, object]:
         """Servers, model, and what was found out about them, for the manifest."""
         places, options = self._places, self._options
-        return engine_facts(self.name, places, self._model, options, self._settings, self._probes)
+        facts = engine_facts(self.name, places, self._model, options, self._settings, self._probes)
+        return facts | {"resent_requests": self._client.resent}
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> RenderedPrompt:
-        """Chat template and tokenisation where there is a tokenizer, else the texts as sent."""
-        if self._model.tokens is None:
-            return without_tokens(messages, self._template)
+    def render(
+        self, messages: Sequence[Message], passed_on: Mapping[str, object] | None = None
+    ) -> RenderedPrompt:
+        """Chat template and tokenisation where there is a tokenizer, else the texts as sent.
+
+        Template options of the experiment (``extra_body``) count as if every prompt had them.
+        """
+        told = with_template_options(passed_on or {}, self._options.extra_body)
+        tokens = self._model.tokens
+        if tokens is None:
+            return without_tokens(messages, self._template, told)
         policy = str(self._settings.get("system_policy") or "merge-into-user")
-        rendered = self._model.tokens.render(messages, self._template, policy)
+        rendered = tokens.render(messages, self._template, policy, told)
         if self._places.routes[0] == "text":
-            self._texts[rendered.token_ids] = rendered.text
+            text = tokens.for_adding(rendered) if self._adds_special else rendered.text
+            self._texts[rendered.token_ids] = text
         return rendered
 
     def stops(self, strings: Sequence[str] = ()) -> Stops:
@@ -116,11 +134,7 @@ class HttpEngine:
         for trace in self._batch(arm, requests, concurrency, None).run(self._thread):
             self._note(trace)
             if not trace.ok:
-                raise SpecbenchError(
-                    f"arm {arm} failed while warming up: {trace.error}",
-                    "see the server's log; lower --concurrency or --max-new-tokens if it is short "
-                    "of memory",
-                )
+                raise warm_up_failure(arm, trace.error)
 
     def run(self, arm: str, requests: Sequence[Request], concurrency: int) -> Iterator[Trace]:
         """Send all requests as they are due."""
@@ -129,13 +143,13 @@ class HttpEngine:
             counters.before()
         first = requests[0].key if requests else ""
         due = due_times(self._options.arrival, len(requests), f"{self._options.seed} {first}")
-        answered = 0
+        covered = Covered()
         for trace in self._batch(arm, requests, concurrency, due).run(self._thread):
             self._note(trace)
-            answered += trace.ok
+            covered.add(trace)
             yield trace
         if counters is not None and arm not in self._shows_steps:
-            self._windows.append(counters.after(answered))
+            self._windows.append(covered.window(counters))
 
     def begin(self, arms: Sequence[str], start: int) -> Mapping[str, Mapping[str, object]]:
         """Start the servers of these arms, or look again at attached ones; then try them out.
@@ -186,7 +200,7 @@ class HttpEngine:
         return Batch(self._sender, self._place(arm), requests, concurrency, due)
 
     def _note(self, trace: Trace) -> None:
-        if trace.ok and (len(trace.steps) or trace.tally is not None):
+        if trace.ok and (len(trace.steps) or tells(trace.tally)):
             self._shows_steps.add(trace.arm)
 
     def _counters(self, arm: str) -> Counters | None:

@@ -53,12 +53,16 @@ class _Inbox(asyncio.Protocol):
     async def drained(self) -> None:
         await self._writable.wait()
 
-    async def next(self) -> tuple[int, bytes]:
-        """The oldest part; empty bytes at the end. Raises what broke the connection."""
+    async def waiting(self) -> bool:
+        """Wait for a part or the end; whether there is a part."""
         while not self.parts and not self.ended:
             self._arrived.clear()
             await self._arrived.wait()
-        if self.parts:
+        return bool(self.parts)
+
+    async def next(self) -> tuple[int, bytes]:
+        """The oldest part; empty bytes at the end. Raises what broke the connection."""
+        if await self.waiting():
             return self.parts.popleft()
         if self.error is not None:
             raise self.error
@@ -116,6 +120,19 @@ class StampedStream:
         except OSError as error:
             raise Broken(FaultKind.CLOSED, f"the connection broke: {error}") from error
         return data
+
+    async def waiting(self, timeout_s: float) -> bool:
+        """Wait until something came or the other side closed; whether something came.
+
+        Raises:
+            Broken: neither happened for that long.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._inbox.waiting()
+        except TimeoutError:
+            message = f"no bytes for {timeout_s:g} s (idle_timeout_s)"
+            raise Broken(FaultKind.IDLE, message) from None
 
     def close(self) -> None:
         """Close; harmless when repeated."""

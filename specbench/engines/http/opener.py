@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from specbench import catalog
 from specbench.core.arm import ArmSpec
+from specbench.core.request import Sampling
+from specbench.engines.http.extra_fields import refuse_settings
 from specbench.engines.http.protocol import Dialect
-from specbench.engines.protocol import Engine, EngineFactory
+from specbench.engines.protocol import Engine
 from specbench.engines.servers.protocol import Launcher
 from specbench.errors import PrerequisiteError
 
 
-def opener(dialect: Dialect) -> EngineFactory:
-    """The factory of engines that speak a dialect; ``catalog.SERVERS`` names what starts them.
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Opens engines that speak a dialect; ``catalog.SERVERS`` names what starts such servers."""
 
-    The factory raises PrerequisiteError where h11 is not installed, and what ``HttpEngine``
-    raises.
-    """
+    dialect: Dialect
 
-    def open_engine(target: Mapping[str, object], arms: Sequence[ArmSpec]) -> Engine:
+    def __call__(self, target: Mapping[str, object], arms: Sequence[ArmSpec]) -> Engine:
+        """Open one.
+
+        Raises:
+            PrerequisiteError: h11 is not installed; and what ``HttpEngine`` raises.
+        """
         try:
             from specbench.engines.http.engine import HttpEngine
         except ImportError as error:
             raise PrerequisiteError(
                 f"talking to servers needs {error.name}", "type: pip install 'specbench-llm[serve]'"
             ) from None
-        return cast(Engine, HttpEngine(target, arms, dialect, _launcher(dialect.name)))
+        launcher = _launcher(self.dialect.name)
+        return cast(Engine, HttpEngine(target, arms, self.dialect, launcher))
 
-    return open_engine
+    def check(self, samplings: Sequence[Sampling], concurrency: Sequence[int]) -> None:
+        """UsageError where such servers cannot be asked for a setting; nothing is sent."""
+        refuse_settings(self.dialect, samplings)
+
+
+def opener(dialect: Dialect) -> Opener:
+    """The factory of engines that speak a dialect."""
+    return Opener(dialect)
 
 
 def _launcher(name: str) -> Launcher | None:

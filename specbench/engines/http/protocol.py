@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -32,19 +33,29 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How requests are to be put.
+    """How one request is to be put.
 
     Attributes:
         route: ``ids`` (the prompt as token ids), ``chat`` (messages) or ``text`` (rendered text).
         cache: whether the server may reuse a prefix; None leaves it alone.
+        raw: no chat template was applied, so that special tokens are the server's to add.
+        salt: another one in every request, in every run: requests of different salts share no
+            prefix, whatever a server has seen before.
     """
 
     route: str
     cache: bool | None = None
+    raw: bool = False
+    salt: str = field(default_factory=lambda: secrets.token_hex(16))
 
 
 class Dialect(Protocol):
-    """One kind of server; each file of ``dialects`` holds one as ``DIALECT``."""
+    """One kind of server; each file of ``dialects`` holds one as ``DIALECT``.
+
+    A dialect may have these attributes, which are False where it has not: ``cumulative``, events
+    may repeat all earlier text and ids; ``adds_special``, special tokens are always added to a
+    text; ``drops_connections``, kept connections end without a word.
+    """
 
     name: str
     routes: Sequence[str]
@@ -66,6 +77,10 @@ class Counters(Protocol):
         """Remember where the counters stand."""
         ...
 
-    def after(self, sent: int) -> Window:
-        """What was counted since ``before``, while ``sent`` requests were sent and answered."""
+    def after(self, sent: int, tokens: int | None = None) -> Window:
+        """What was counted since ``before``, while ``sent`` requests were sent and answered.
+
+        Args:
+            tokens: output tokens of the answers; None where nobody counted them for certain.
+        """
         ...

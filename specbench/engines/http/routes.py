@@ -37,7 +37,7 @@ def usable_routes(
         raise UsageError(
             f"engine {dialect.name}: with template {template!r} and without a tokenizer no route "
             "can be used",
-            "give --tokenizer MODEL, or leave the template to the server",
+            "give --tokenizer MODEL, or leave [target] template out",
         )
     if asked not in dialect.routes:
         raise UsageError(
@@ -47,6 +47,8 @@ def usable_routes(
         reason = "applies the server's template, and the experiment asks for another"
         raise UsageError(
             f"route {asked!r} {reason if asked == 'chat' else 'needs a tokenizer'}",
-            "use route auto" if asked == "chat" else "give --tokenizer MODEL, or use route chat",
+            "type: --set server.route=auto"
+            if asked == "chat"
+            else "give --tokenizer MODEL, or type: --set server.route=chat",
         )
     return (asked,)

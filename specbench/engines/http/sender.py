@@ -12,6 +12,7 @@ from specbench.core.request import Request
 from specbench.core.trace import Finish, Granularity, Trace
 from specbench.engines.http.client import Client, Exchange
 from specbench.engines.http.counting import TokenStarts
+from specbench.engines.http.extra_fields import extended
 from specbench.engines.http.faults import Fault
 from specbench.engines.http.options import ServerOptions
 from specbench.engines.http.protocol import Dialect, Served, Wish
@@ -47,6 +48,7 @@ class Sender:
     Attributes:
         texts: rendered prompts by their token ids, for the route ``text``.
         starts: token starts of the model's tokenizer, None without one.
+        raw: prompts get no chat template.
     """
 
     client: Client
@@ -54,6 +56,7 @@ class Sender:
     options: ServerOptions
     texts: Mapping[tuple[int, ...], str]
     starts: TokenStarts | None
+    raw: bool = False
 
     async def send(
         self, target: Target, request: Request, arm: str, concurrency: int, due_ns: int | None
@@ -64,23 +67,31 @@ class Sender:
             due_ns: when it should have been sent; None = whenever it is.
         """
         try:
-            path, body = self.body(target, request)
+            exchange, attempts, first_ns = await self._exchange(target, request)
         except SpecbenchError as error:
             now = self.client.clock() if due_ns is None else due_ns
             reason = f"cannot be sent: {error.message}"
             return failed(request, arm, concurrency, now, reason), None
-        url = target.served.url + path
-        exchange, attempts, first_ns = await self._exchange(target, url, body)
-        trace = blank(request, arm, concurrency, first_ns if due_ns is None else due_ns)
-        trace.sent_ns = first_ns if due_ns is not None else None
-        trace.attempts = attempts
-        if refused := sorted(target.dropped & set(SPARE)):
-            trace.effective = dict.fromkeys(refused, "refused by the server")
+
+        def begun() -> Trace:
+            trace = blank(request, arm, concurrency, first_ns if due_ns is None else due_ns)
+            trace.sent_ns = first_ns if due_ns is not None else None
+            trace.attempts = attempts
+            if refused := sorted(target.dropped & set(SPARE)):
+                trace.effective = dict.fromkeys(refused, "refused by the server")
+            return trace
+
+        trace = begun()
         if exchange.fault is not None and exchange.fault.status:
-            trace.error = self._complaint(exchange, body)
+            trace.error = self._complaint(exchange, self.body(target, request)[1])
             return trace, exchange.fault
-        answer = await read_answer(exchange, self.dialect)
-        write_down(trace, request, answer, self.starts)
+        try:
+            answer = await read_answer(exchange, self.dialect)
+            write_down(trace, request, answer, self.starts)
+        except Exception as error:
+            # Whatever a server says, the other requests go on; half a record is no record.
+            trace = begun()
+            trace.error = f"the answer cannot be read: {type(error).__name__}: {error}"
         return trace, exchange.fault
 
     def body(self, target: Target, request: Request) -> tuple[str, dict[str, object]]:
@@ -98,22 +109,27 @@ class Sender:
                 fields = ", ".join(sorted(request.passed_on))
                 raise SpecbenchError(
                     f"{fields} need the chat route, which is not used here",
-                    "use --route auto or chat",
+                    "type: --set server.route=chat",
                 )
             route = "chat"
         if route == "text" and (text := self.texts.get(request.token_ids)) is not None:
             request = replace(request, messages=({"role": "user", "content": text},))
-        wish = Wish(route, self.options.prefix_cache != "off")
+        wish = Wish(route, self.options.prefix_cache != "off", self.raw)
         path, body = self.dialect.post(request, target.served, wish)
-        body |= {**request.passed_on, **self.options.extra_body}
+        body |= extended(request.passed_on, self.options.extra_body, route)
         return path, {name: value for name, value in body.items() if name not in target.dropped}
 
-    async def _exchange(
-        self, target: Target, url: str, body: dict[str, object]
-    ) -> tuple[Exchange, int, int]:
-        """The last exchange, how often the request was sent, and when it was sent first."""
+    async def _exchange(self, target: Target, request: Request) -> tuple[Exchange, int, int]:
+        """The last exchange, how often the request was sent, and when it was sent first.
+
+        Raises:
+            SpecbenchError: see ``body``; nothing was sent.
+        """
         attempts, first_ns = 0, 0
         while True:
+            # Anew each time: a prefix that a failed attempt left in the cache is none of this one.
+            path, body = self.body(target, request)
+            url = target.served.url + path
             exchange = await self.client.post(url, json.dumps(body).encode())
             first_ns = first_ns if attempts else exchange.sent_ns
             attempts += 1
@@ -122,20 +138,28 @@ class Sender:
             if spare:
                 # Not a retry of the same request, so its clock starts anew.
                 target.dropped.update(spare)
-                body = {name: value for name, value in body.items() if name not in spare}
                 attempts = 0
                 continue
             seen = exchange.parts and exchange.status == 200
             if fault is None or not fault.transient or seen or attempts > self.options.retries:
                 return exchange, attempts, first_ns
-            wait = exchange.retry_after_s or FIRST_WAIT_S * 2 ** (attempts - 1)
-            await asyncio.sleep(min(wait, LONGEST_WAIT_S))
+            await asyncio.sleep(pause_s(exchange.retry_after_s, attempts))
 
     def _complaint(self, exchange: Exchange, body: Mapping[str, object]) -> str:
         assert exchange.fault is not None
         named = [name for name in sorted(body) if refuses(exchange, name)]
         told = f" (the server refuses the field {', '.join(named)})" if named else ""
         return exchange.fault.text + told
+
+
+def pause_s(asked_s: float | None, attempts: int) -> float:
+    """Seconds before a request is sent again: what the server asks for, else doubled each time.
+
+    Args:
+        attempts: how often it was sent so far.
+    """
+    wait_s = FIRST_WAIT_S * 2 ** (attempts - 1) if asked_s is None else asked_s
+    return min(wait_s, LONGEST_WAIT_S)
 
 
 def refuses(exchange: Exchange, name: str) -> bool:
@@ -167,5 +191,6 @@ def blank(request: Request, arm: str, concurrency: int, start_ns: int) -> Trace:
 def failed(request: Request, arm: str, concurrency: int, start_ns: int, reason: str) -> Trace:
     """The trace of a request that was not sent."""
     trace = blank(request, arm, concurrency, start_ns)
+    trace.attempts = 0
     trace.error = reason
     return trace

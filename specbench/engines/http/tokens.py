@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from specbench.core.cache import cache_folder
-from specbench.core.prompt import RenderedPrompt
+from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Stops
 from specbench.errors import PrerequisiteError, SpecbenchError
 from specbench.models.folder import TOKENIZER_FILES
@@ -38,10 +38,32 @@ class ModelTokens:
     context: int | None
 
     def render(
-        self, messages: Sequence[Mapping[str, str]], template: str | None, policy: str
+        self,
+        messages: Sequence[Message],
+        template: str | None,
+        policy: str,
+        passed_on: Mapping[str, object],
     ) -> RenderedPrompt:
         """Chat template and tokenisation, see ``suites.templates.render``."""
-        return render(self.tokenizer, messages, template=template, system_policy=policy)
+        return render(
+            self.tokenizer,
+            messages,
+            template=template,
+            system_policy=policy,
+            passed_on=passed_on,
+        )
+
+    def for_adding(self, rendered: RenderedPrompt) -> str:
+        """The text of a prompt for a server that adds the tokenizer's special tokens to it.
+
+        A template that has written the start token would get a second one (case E6), so the text
+        goes without its own where the ids then come out right. Where neither way gives the ids the
+        text stays whole; the server's count of the prompt then shows the difference.
+        """
+        start = str(getattr(self.tokenizer, "bos_token", None) or "")
+        bare = rendered.text.removeprefix(start)
+        ids = tuple(self.tokenizer.encode(bare, add_special_tokens=True))
+        return bare if ids == rendered.token_ids else rendered.text
 
     def starts(self, text: str) -> list[int]:
         """Where the tokens of a text begin, in characters, without special tokens."""
@@ -91,11 +113,18 @@ def open_tokens(
 
 
 def without_tokens(
-    messages: Sequence[Mapping[str, object]], template: str | None
+    messages: Sequence[Message],
+    template: str | None,
+    passed_on: Mapping[str, object] | None = None,
 ) -> RenderedPrompt:
-    """A conversation that only the server can render: its texts, and a hash of it as it is sent."""
+    """A conversation that only the server can render: its texts, and a hash of it as it is sent.
+
+    Args:
+        passed_on: fields that go with it, such as ``tools``; part of the hash where there are any.
+    """
+    conversation = [dict(message) for message in messages]
     canonical = json.dumps(
-        [dict(message) for message in messages],
+        {"messages": conversation, **passed_on} if passed_on else conversation,
         sort_keys=True,
         ensure_ascii=False,
         separators=(",", ":"),

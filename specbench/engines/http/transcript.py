@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from specbench.core.request import GREEDY_BELOW, Request
-from specbench.core.trace import Arrivals, Cut, Finish, Granularity, Steps, Tally, Trace
+from specbench.core.trace import Arrivals, Cut, Finish, Granularity, Trace
 from specbench.engines.http.counting import Count, TokenStarts, count_tokens
 from specbench.engines.http.piece import Piece
+from specbench.engines.http.received_totals import credible, from_steps
 from specbench.engines.telemetry.marks import steps_from_marks
 
 SINGLE = 1e-6
@@ -108,35 +109,28 @@ def _resolved(request: Request, answer: Answer) -> Answer:
 
 
 def _write_speculation(trace: Trace, pieces: Sequence[Piece]) -> None:
-    """Steps where they add up to the output, else totals."""
+    """Steps where they add up to the output, else totals.
+
+    An answer in one piece shows no steps, and its one mark says nothing that its totals do not.
+    """
     tokens = sum(trace.arrivals.tokens)
+    whole = trace.granularity is Granularity.REQUEST
     steps = next((piece.steps for piece in reversed(pieces) if piece.steps is not None), None)
     marks = [piece.mark for piece in pieces if piece.mark is not None]
-    if steps is None and marks:
+    if steps is None and marks and not whole:
         steps = steps_from_marks(marks, trace.finish)
     tally = next((piece.tally for piece in reversed(pieces) if piece.tally is not None), None)
-    if steps is not None and 1 + sum(steps.committed) == tokens:
+    fits = steps is not None and 1 + sum(steps.committed) == tokens
+    if steps is not None and fits and not whole:
         trace.steps = steps
+        trace.granularity = Granularity.STEP
         if steps.cut and steps.cut[-1]:
             # The list of steps does not say what cut the last one; the finish does.
             steps.cut[-1] = str(Cut(trace.finish))
-        if trace.granularity is Granularity.CHUNK:
-            trace.granularity = Granularity.STEP
-    elif tally is None and steps is not None:
-        trace.tally = _totals(steps, tokens)
-    else:
-        trace.tally = tally
-
-
-def _totals(steps: Steps, tokens: int) -> Tally:
-    return Tally(
-        source="steps that the server listed",
-        steps=len(steps),
-        drafted_steps=sum(1 for verified in steps.verified if verified),
-        verified=sum(steps.verified),
-        accepted=sum(steps.accepted),
-        note=f"the steps give {1 + sum(steps.committed)} tokens, the output has {tokens}",
-    )
+        return
+    if steps is not None and (fits or tally is None):
+        tally = from_steps(steps, tokens)
+    trace.tally = None if tally is None else credible(tally, tokens)
 
 
 def _write_prompt(trace: Trace, request: Request, pieces: Sequence[Piece]) -> None:

@@ -21,6 +21,7 @@ def listed(
     Args:
         pairs: ids and natural logarithms, in any order, more than ``top`` allowed.
         top: how many the server was asked for: any further one is there because it was emitted.
+        vocabulary: how many tokens there are; None = not known.
 
     Raises:
         SpecbenchError: no token, or a number that is no logarithm of a probability.

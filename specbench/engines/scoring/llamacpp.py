@@ -28,7 +28,13 @@ class LlamacppScorer:
     rounding = 1e-3
 
     def rows(
-        self, ask: Ask, model: str, prompt: Sequence[int], output: Sequence[int], top: int
+        self,
+        ask: Ask,
+        model: str,
+        prompt: Sequence[int],
+        output: Sequence[int],
+        top: int,
+        vocabulary: int | None,
     ) -> list[TopRow]:
         """One request per row, shortest prompt first."""
         tokens, rows, letter = [*prompt, *output], [], _letter(ask)
@@ -56,7 +62,7 @@ class LlamacppScorer:
                     "name the kind of server with --reference-engine",
                 ) from None
             pairs = [(int(entry["id"]), float(entry["logprob"])) for entry in row]
-            rows.append(listed(pairs, top, self.rounding))
+            rows.append(listed(pairs, top, self.rounding, vocabulary))
         return rows
 
 

@@ -26,7 +26,13 @@ class Scorer(Protocol):
     """By how much the probabilities of a whole row may fail to add up to 1."""
 
     def rows(
-        self, ask: Ask, model: str, prompt: Sequence[int], output: Sequence[int], top: int
+        self,
+        ask: Ask,
+        model: str,
+        prompt: Sequence[int],
+        output: Sequence[int],
+        top: int,
+        vocabulary: int | None,
     ) -> list[TopRow]:
         """The row that each output token follows, at temperature 1 and untruncated.
 
@@ -35,6 +41,8 @@ class Scorer(Protocol):
             model: name to send.
             prompt, output: token ids.
             top: how many tokens of each row to list.
+            vocabulary: how many tokens a row has; None = not known. Above temperature 1 only this
+                bounds what is not listed.
 
         Raises:
             SpecbenchError: the answer is not one of this kind of server.

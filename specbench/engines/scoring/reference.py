@@ -6,6 +6,7 @@ lists only the likeliest tokens of each row; ``fidelity.top_rows`` says what tha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -69,6 +70,7 @@ class ServerReference:
         self._talk = Talk(url, options, transport)
         self.model = _served(self._talk, options.model)
         self._tokens = self._open_tokens(options.tokenizer)
+        self.vocabulary = _rows(self._tokens)
 
     def describe(self) -> str:
         """One line for the reader."""
@@ -113,7 +115,9 @@ class ServerReference:
         tokens = [*output_ids, *ends[:1]]
         if not tokens:
             return Evidence()
-        rows = self._scorer.rows(self._talk, self.model, request.token_ids, tokens, self.top)
+        rows = self._scorer.rows(
+            self._talk, self.model, request.token_ids, tokens, self.top, self.vocabulary
+        )
         if len(ends) > 1:
             known = [int(token) for token in rows[-1].ids if int(token) in ends]
             tokens[-1:] = known[:1] or ends[:1]
@@ -133,6 +137,18 @@ class ServerReference:
                 "fetch the model's tokenizer and name it with --tokenizer",
             )
         return found
+
+
+def _rows(tokens: ModelTokens) -> int:
+    """How many tokens a row of the model has: those of the tokenizer, and padding behind them.
+
+    Too many make bounds wider; too few would make them wrong.
+    """
+    path = tokens.location.path
+    config = path / "config.json" if path is not None else None
+    found = json.loads(config.read_text()) if config is not None and config.is_file() else {}
+    rows = (found.get("text_config") or found).get("vocab_size")
+    return max(len(tokens.tokenizer), rows if isinstance(rows, int) else 0)
 
 
 def _served(talk: Talk, named: str | None) -> str:

@@ -23,7 +23,13 @@ class SglangScorer:
     rounding = 1e-5
 
     def rows(
-        self, ask: Ask, model: str, prompt: Sequence[int], output: Sequence[int], top: int
+        self,
+        ask: Ask,
+        model: str,
+        prompt: Sequence[int],
+        output: Sequence[int],
+        top: int,
+        vocabulary: int | None,
     ) -> list[TopRow]:
         """One request with prompt and output as its input."""
         body = {
@@ -47,7 +53,7 @@ class SglangScorer:
         # Counted from the end: whether the first entry is there differs between versions.
         if [int(entry[1]) for entry in own[-count:]] != list(output) or len(rows) < count:
             raise SpecbenchError("the server scored other tokens than it was sent")
-        return [listed(_pairs(row), top, self.rounding) for row in rows[-count:]]
+        return [listed(_pairs(row), top, self.rounding, vocabulary) for row in rows[-count:]]
 
 
 def _pairs(row: Sequence[Sequence[Any]] | None) -> list[tuple[int, float]]:

@@ -46,6 +46,8 @@ class Talk:
             timeout=httpx.Timeout(options.timeout_s, connect=options.connect_timeout_s),
             verify=options.tls() if url.startswith("https://") else True,
             transport=transport,
+            # A proxy of the environment would also be asked for this very machine.
+            trust_env=False,
         )
 
     def models(self) -> list[dict[str, Any]]:

@@ -24,7 +24,13 @@ class VllmScorer:
     rounding = 1e-5
 
     def rows(
-        self, ask: Ask, model: str, prompt: Sequence[int], output: Sequence[int], top: int
+        self,
+        ask: Ask,
+        model: str,
+        prompt: Sequence[int],
+        output: Sequence[int],
+        top: int,
+        vocabulary: int | None,
     ) -> list[TopRow]:
         """One request with prompt and output as its prompt."""
         body = {
@@ -48,7 +54,7 @@ class VllmScorer:
             raise SpecbenchError(
                 f"the server gave {len(found)} rows for {len(prompt) + len(output)} tokens"
             )
-        return [listed(_pairs(row), top, self.rounding) for row in rows]
+        return [listed(_pairs(row), top, self.rounding, vocabulary) for row in rows]
 
 
 def _pairs(row: Mapping[str, Any] | None) -> list[tuple[int, float]]:

@@ -79,13 +79,15 @@ class Child:
         return f"the server's process ended ({how})"
 
     def stop(self, grace_s: float) -> None:
-        """End its process group, politely first, and reap it."""
-        self._signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(grace_s)
-        # Also after a clean end: what it started may have outlived it.
-        self._signal(signal.SIGKILL)
-        self.process.wait()
+        """End its process group, politely first, and reap it; an interrupt ends the politeness."""
+        try:
+            self._signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(grace_s)
+        finally:
+            # Also after a clean end: what it started may have outlived it.
+            self._signal(signal.SIGKILL)
+            self.process.wait()
         self._thread.join(GRACE_S)
         self.log.close()
 

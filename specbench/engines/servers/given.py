@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from specbench.core.arm import ArmSpec
 from specbench.engines.servers.protocol import ServerPlan
 from specbench.errors import UsageError
 
-SECRET = re.compile(r"(?i)(^|[-_.])(api[-_]?key|auth|secret|password|passwd|token|credentials?)$")
+SECRET = re.compile(
+    r"(?i)(^|[-_.])((api|access|auth|secret|private)?(key|token)"
+    r"|auth(ori[sz]ation)?|bearer|secret|password|passwd|passphrase|credentials?)$"
+)
+"""Names whose values are keys or passwords; ``TOKENIZERS_PARALLELISM`` is none."""
+
 HIDDEN = "***"
 
 
@@ -88,6 +93,38 @@ def _filled(word: str, values: Mapping[str, object], arm: str) -> str:
         return str(values[name])
 
     return re.sub(r"\{([a-z_]+)\}", one, word)
+
+
+def secret_in(words: Sequence[str]) -> str | None:
+    """The first option, or name before ``=``, whose value is a key or a password; None without one.
+
+    Words are looked into, as in ``["sh", "-c", "HF_TOKEN=... serve"]``. A value that a shell is to
+    put in, as ``$HF_TOKEN``, is no secret.
+    """
+    parts = [part.strip("'\"") for word in words for part in word.split()]
+    for part, following in zip(parts, [*parts, ""][1:], strict=True):
+        name, equals, value = part.partition("=")
+        if not (name.startswith("-") or equals) or not SECRET.search(name):
+            continue
+        if not (value if equals else following).lstrip("'\"").startswith("$"):
+            return name
+    return None
+
+
+def secret_field(value: object, place: str = "") -> str | None:
+    """The first field of nested tables that holds a text under the name of a key or a password."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            here = f"{place}.{name}" if place else str(name)
+            if isinstance(inner, str) and SECRET.search(str(name)):
+                return here
+            if (found := secret_field(inner, here)) is not None:
+                return found
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            if (found := secret_field(inner, place)) is not None:
+                return found
+    return None
 
 
 def without_secrets(command: list[str]) -> list[str]:

@@ -39,7 +39,8 @@ _MODEL = {
     "p_min": "stop drafting below this draft probability (0)",
     "min_k": "shortest draft worth verifying (0)",
 }
-_NO_LAW = ("target_match", "synthetic")
+_NO_LAW = ("target_match", "rejection", "synthetic")
+"""A draft without a law of its own is kept with the target's probability under either rule."""
 
 DRAFTERS = {
     "none": Offer(),
@@ -56,6 +57,9 @@ DRAFTERS = {
     "mtp": Offer({**_MODEL, "model": "file with the heads (those in the target)"}),
 }
 RULES = {"target_match": Offer(), "rejection": Offer(), "synthetic": SYNTHETIC}
+
+SAMPLING = ("draft_model", "eagle3", "mtp")
+"""Drafters that can draw their tokens; lookups have nothing to draw from."""
 
 SPEC_TYPES = {
     "draft_model": "draft-simple",
@@ -140,7 +144,7 @@ def _speculation(arm: ArmSpec, dtype: str = "") -> list[str]:
         words += ["--ngram-size", str(_size(arm))]
     if options.get("min_hits"):
         words += ["--ngram-min-hits", str(options["min_hits"])]
-    if arm.rule == "rejection":
+    if arm.rule == "rejection" and arm.drafter in SAMPLING:
         words.append("--draft-probabilistic")
     if arm.rule == "synthetic":
         rates = position_rates(arm)

@@ -12,7 +12,11 @@ import signal
 import sys
 import threading
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+from specbench.errors import PrerequisiteError
+from specbench.models.gguf_tokenizer import read_facts
 
 TYPES = {
     "draft-simple": "DRAFT_SIMPLE",
@@ -75,7 +79,7 @@ def parameters(options: argparse.Namespace, x: Any) -> Any:
     params.hostnames = [options.host]
     params.port = options.port
     params.n_parallel = options.parallel
-    params.n_ctx = options.ctx_size * options.parallel
+    params.n_ctx = options.parallel * (options.ctx_size or _trained_context(options))
     params.cache_type_k = params.cache_type_v = _kv(options, x)
     params.flash_attn_type = (
         x.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
@@ -95,6 +99,22 @@ def parameters(options: argparse.Namespace, x: Any) -> Any:
     params.offline = True
     _speculate(params.speculative, options, x)
     return params
+
+
+def _trained_context(options: argparse.Namespace) -> int:
+    """The model's own context; 0, llama.cpp's word for it, where one request has it all.
+
+    llama.cpp divides its context among the requests at a time.
+    """
+    if options.parallel == 1:
+        return 0
+    facts = read_facts(Path(options.model))
+    found = facts.metadata.get(f"{facts.architecture}.context_length")
+    if not isinstance(found, int):
+        raise PrerequisiteError(
+            f"{options.model} does not say how long its context is", "set [target] context"
+        )
+    return found
 
 
 def _kv(options: argparse.Namespace, x: Any) -> Any:
@@ -142,8 +162,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         # It serves from threads of its own for as long as it is referenced.
         server = xllamacpp.Server(parameters(options, xllamacpp))
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, OSError, PrerequisiteError) as error:
         sys.stderr.write(f"llama.cpp cannot serve {options.model}: {error}\n")
+        if options.parallel > 1 and isinstance(error, RuntimeError):
+            sys.stderr.write("a shorter [target] context, or fewer requests, need less memory\n")
         return 1
     # A wait without a limit would hold back the handlers of signals on some systems.
     while not done.wait(1.0):

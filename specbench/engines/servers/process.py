@@ -64,13 +64,17 @@ class Running:
         return self._child.ended()
 
     def stop(self, grace_s: float = GRACE_S) -> None:
-        """End the whole process group, politely first, and reap it. Harmless when repeated."""
+        """End the whole process group, politely first, and reap it. Harmless when repeated.
+
+        An interrupt cuts the grace short; what it leaves undone is done by the next call, at the
+        latest when this process ends.
+        """
         if self._stopped:
             return
-        self._stopped = True
-        atexit.unregister(self.stop)
         self._child.stop(grace_s)
         self._folder.cleanup()
+        atexit.unregister(self.stop)
+        self._stopped = True
 
     def __enter__(self) -> Running:
         return self

@@ -47,12 +47,18 @@ class Launcher(Protocol):
     name: str
     together: bool
     """Whether servers of several arms live side by side unless the experiment says otherwise."""
-    drafters: Sequence[str]
-    """Drafters it can be asked for, ``none`` among them."""
-    rules: Sequence[str]
-    """Acceptance rules it can be asked for; the first is what it does unasked."""
     health: str
     """Path that answers 200 once the server is ready."""
+
+    @property
+    def drafters(self) -> Sequence[str]:
+        """Drafters it can be asked for, ``none`` among them."""
+        ...
+
+    @property
+    def rules(self) -> Sequence[str]:
+        """Acceptance rules it can be asked for; the first is what it does unasked."""
+        ...
 
     def check(self, arm: ArmSpec) -> None:
         """UsageError where the arm has no equivalent on this server, with what has."""

@@ -10,13 +10,18 @@ from specbench.engines.http.dialects.totals import tally
 from specbench.engines.http.protocol import Counters
 from specbench.engines.telemetry.names import NAMES, CounterNames
 from specbench.engines.telemetry.prometheus import Deltas, Snapshot, deltas, snapshot
+from specbench.engines.telemetry.reasons import OTHER_TRAFFIC, UNCOUNTED
 from specbench.errors import SpecbenchError
 
 POLLS = 20
 PAUSE_S = 0.1
 """Servers count a request a moment after its answer; two seconds are waited at most."""
 
+UNCHECKED = "no count of requests: other traffic cannot be told apart"
+
 Fetch = Callable[[str], str]
+
+_OURS = {"requests": "sent", "tokens": "received"}
 
 
 def counters_for(
@@ -62,35 +67,52 @@ class PrometheusCounters:
         except (SpecbenchError, ValueError) as error:
             self._start = f"counters cannot be read: {error}"
 
-    def after(self, sent: int) -> Window:
-        """What was counted since; without a tally where that is not what was sent."""
+    def after(self, sent: int, tokens: int | None = None) -> Window:
+        """What was counted since; without a tally where that is not what was sent.
+
+        Args:
+            sent: requests that were sent and answered.
+            tokens: output tokens of their answers, that of each prefill included; compared where
+                the server does not count requests. None leaves such counters unchecked.
+        """
         if isinstance(self._start, str):
             return Window(sent, None, self._start)
         try:
-            grown = self._settled(self._start, sent)
+            grown = self._settled(self._start, sent, tokens)
         except SpecbenchError as error:
             return Window(sent, None, f"counters cannot be read: {error}")
         except ValueError as error:
             return Window(sent, None, str(error))
-        counted = _pick(grown, self._names.requests)
         if not any(name in grown.totals for name in self._names.speculation):
             return Window(sent, None, "counters not exposed: the server counts no speculation")
-        if counted is None and self._names.requests:
+        unit, counted, expected = self._compared(grown, sent, tokens)
+        checked = counted is not None and expected is not None
+        if not checked and self._names.requests:
             return Window(sent, None, "the server does not count requests: traffic is unchecked")
-        if counted is not None and counted != sent:
-            why = "other traffic" if counted > sent else "requests went uncounted"
-            return Window(sent, None, f"{why}: {counted} requests counted, {sent} sent")
-        return Window(sent, self._tally(grown, sent))
+        if counted is not None and expected is not None and counted != expected:
+            why = OTHER_TRAFFIC if counted > expected else UNCOUNTED
+            return Window(sent, None, f"{why}: {counted} {unit} counted, {expected} {_OURS[unit]}")
+        return Window(sent, self._tally(grown, sent, checked))
 
-    def _tally(self, grown: Deltas, sent: int) -> Tally:
+    def _compared(
+        self, grown: Deltas, sent: int, tokens: int | None
+    ) -> tuple[str, int | None, int | None]:
+        """What tells our traffic from that of others: its unit, what was counted, what is ours."""
+        counted = _pick(grown, self._names.requests)
+        if counted is not None:
+            return "requests", counted, sent
+        return "tokens", _pick(grown, self._names.tokens), tokens
+
+    def _tally(self, grown: Deltas, sent: int, checked: bool) -> Tally:
         names = self._names
+        notes = (names.note, "" if checked else UNCHECKED)
         positions = [
             grown.by_position[name] for name in names.accepted_at if name in grown.by_position
         ]
         at = positions[0] if positions else {}
         return tally(
             f"counters at {', '.join(self._urls)}",
-            names.note,
+            "; ".join(filter(None, notes)),
             tokens=_pick(grown, names.tokens),
             requests=sent,
             drafted_steps=_pick(grown, names.drafts),
@@ -99,12 +121,12 @@ class PrometheusCounters:
             accepted_at=[at.get(position, 0) for position in range(max(at, default=-1) + 1)],
         )
 
-    def _settled(self, start: Snapshot, sent: int) -> Deltas:
-        """The growth once every request sent is counted, or after the longest wait."""
+    def _settled(self, start: Snapshot, sent: int, tokens: int | None) -> Deltas:
+        """The growth once all that was sent is counted, or after the longest wait."""
         grown = deltas(start, self._read())
         for _ in range(POLLS):
-            counted = _pick(grown, self._names.requests)
-            if counted is None or counted >= sent:
+            _, counted, expected = self._compared(grown, sent, tokens)
+            if counted is None or expected is None or counted >= expected:
                 break
             self._sleep(PAUSE_S)
             grown = deltas(start, self._read())

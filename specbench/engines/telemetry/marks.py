@@ -4,6 +4,12 @@ A step accepts ``a`` draft tokens and gives ``a + 1`` tokens to the request, les
 the output cuts (METRICS, "step"). Tokens are therefore placed by what was accepted and not by the
 event that showed them: a server holds back the first tokens of a character of several tokens and
 shows them with a token of the next step.
+
+The end token is the weak point. llama.cpp leaves an accepted draft that is the end token out of
+its count, so that "the draft brought the end" and "the draft was rejected and the target's own
+token was the end" have the same numbers. Drafts behind what was accepted count as not judged in
+such a step: ``accept_rate`` leaves out one verdict per request at most, and ``committed`` is right
+either way.
 """
 
 from __future__ import annotations
@@ -54,6 +60,9 @@ def steps_from_marks(marks: Sequence[Mark], finish: Finish) -> Steps | None:
     # What was hidden before may hide a step, and then the size of the cut is a guess.
     if lost and (lagged or not _cut_last(steps, lost, finish)):
         return None
+    if not lost and finish is Finish.EOS and len(steps):
+        # See the module: accepted and cut by the end, or rejected for it.
+        steps.judged[-1] = steps.accepted[-1]
     _name_short_drafts(steps, finish)
     return steps
 

@@ -64,8 +64,7 @@ NAMES: Mapping[str, CounterNames] = {
     "llamacpp": _like_vllm(
         "llamacpp",
         tokens=("llamacpp:tokens_predicted_total",),
-        note="no count of requests: other traffic cannot be told apart; accepted counts drafts "
-        "behind the end",
+        note="accepted counts drafts behind the end",
     ),
     "sglang": CounterNames(
         drafts=("sglang:spec_verify_calls_total",),

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from specbench.engines.telemetry.reasons import RESTARTED
+
 STARTED = "process_start_time_seconds"
 POSITION = "position"
 
@@ -78,7 +80,7 @@ def deltas(before: Snapshot, after: Snapshot) -> Deltas:
     ]
     if restarted or fallen:
         where = restarted[0] if restarted else fallen[0][0]
-        raise ValueError(f"restarted: the counters of {where} began anew within the measurement")
+        raise ValueError(f"{RESTARTED}: the counters of {where} began anew within the measurement")
     totals: dict[str, int] = {}
     positions: dict[str, dict[int, int]] = {}
     for series, value in after.values.items():

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 
 from specbench.core.request import GREEDY_BELOW
+from specbench.core.trace import Trace
 from specbench.experiment.emitted import NOT_CANONICAL
 from specbench.experiment.reference import Replayed
+
+
+def evidence_note(traces: Iterable[Trace]) -> str:
+    """What a run can be judged by without a reference."""
+    sampled = False
+    for trace in traces:
+        evidence = trace.evidence
+        if any(value is not None for value in (*evidence.log_target, *evidence.margin)):
+            return "evidence: the rows that the run itself decided by"
+        sampled = sampled or trace.key.temperature >= GREEDY_BELOW
+    if not sampled:
+        return "evidence: outputs at temperature 0 beside plain's; the run recorded no rows"
+    return (
+        "no evidence in this run: give --reference MODEL or server:URL, or --outputs with "
+        "--repeats 4 or more"
+    )
 
 
 def replay_notes(replayed: Replayed) -> list[str]:

@@ -15,11 +15,12 @@ from specbench.experiment.fidelity.line import (
     able,
     word,
 )
-from specbench.fidelity.sample_verdict import Outcome, TwoSample
+from specbench.fidelity.sample_verdict import Outcome, SequenceTest, TwoSample
 from specbench.fidelity.sequence import PERMUTATIONS, same_vs_same, two_sample
 from specbench.results.cells import Cell
 
 _OUTCOMES = {Outcome.PASSED: PASSED, Outcome.FAILED: FAILED, Outcome.TOO_FEW: UNDECIDED}
+PRIMARY = "mmd"
 
 
 def judge_outputs(run: Judging, cell: Cell, start: Line) -> tuple[list[Line], str]:
@@ -32,20 +33,36 @@ def judge_outputs(run: Judging, cell: Cell, start: Line) -> tuple[list[Line], st
         note = "the run has no plain arm"
         return [replace(start, test="outputs", note=note)], f"whole outputs: not compared, {note}"
     both, itself = _outputs(run, cell)
-    lines = [_output_line(start, both, i, run.rivals(cell)) for i in range(len(both.tests))]
     decided = "; ".join(str(test) for test in both.tests if test.outcome is both.outcome)
-    spoken = word(start.lossless, _OUTCOMES[both.outcome])
+    verdict = _OUTCOMES[both.outcome]
+    if _weak(both):
+        verdict = UNDECIDED
+        decided = f"{_primary(both)}; only weaker tests could have failed: {decided}"
+    spoken = word(start.lossless, verdict)
+    lines = [
+        _output_line(start, both.tests[i], spoken, run.rivals(cell)) for i in range(len(both.tests))
+    ]
     return lines, f"whole outputs: {spoken} ({decided}), plain against itself: {itself.outcome}"
 
 
-def _output_line(start: Line, found: TwoSample, index: int, rivals: int) -> Line:
-    test = found.tests[index]
+def _primary(found: TwoSample) -> SequenceTest:
+    """The test of whole outputs; the others look at one side of them."""
+    return next(test for test in found.tests if test.name == PRIMARY)
+
+
+def _weak(found: TwoSample) -> bool:
+    """Whether nothing failed, but only tests spoke that most defects leave alone."""
+    return found.outcome is Outcome.PASSED and _primary(found).outcome is Outcome.TOO_FEW
+
+
+def _output_line(start: Line, test: SequenceTest, spoken: str, rivals: int) -> Line:
+    """The line of one test; ``spoken`` is the word for all of them."""
     return replace(
         start, test=f"outputs:{test.name}", n=test.n_arm + test.n_reference,
         statistic=test.statistic, detectable=test.detectable, note=test.note,
         p=None if test.adjusted is None else min(1.0, rivals * test.adjusted),
         result=able(word(start.lossless, _OUTCOMES[test.outcome]), test.detectable),
-        verdict=able(word(start.lossless, _OUTCOMES[found.outcome]), test.detectable),
+        verdict=able(spoken, test.detectable),
     )  # fmt: skip
 
 

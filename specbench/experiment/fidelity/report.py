@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from specbench.core.arm import PLAIN
+from specbench.core.manifest import UNKNOWN
 from specbench.core.request import GREEDY_BELOW
 from specbench.errors import PrerequisiteError
 from specbench.experiment.fidelity.bounds import judge_bounded
@@ -19,7 +20,7 @@ from specbench.experiment.fidelity.line import (
     able,
     word,
 )
-from specbench.experiment.fidelity.notes import replay_notes
+from specbench.experiment.fidelity.notes import evidence_note, replay_notes
 from specbench.experiment.fidelity.outputs import judge_outputs
 from specbench.experiment.fidelity.prompts import prompt_lines
 from specbench.experiment.reference import Reference, replay_run
@@ -41,14 +42,23 @@ class Report:
         lines: one per test.
         sentences: one per arm, temperature and concurrency, to read.
         notes: what evidence was used, and what could not be.
-        outcome: ``FAILED`` where an arm that claims to be lossless is not; ``undecided`` where no
-            such arm could be judged. Plain alone passes for nobody else.
+        outcome: ``FAILED`` where an arm that claims to be lossless, or whose rule nobody knows, is
+            not; ``undecided`` where no such arm could be judged. Plain alone passes for nobody
+            else.
     """
 
     lines: tuple[Line, ...]
     sentences: tuple[str, ...]
     notes: tuple[str, ...]
     outcome: str
+
+    @property
+    def told(self) -> str:
+        """The outcome and whose it is: an arm of an unknown rule does not claim to be lossless."""
+        unknown = {line.lossless == UNKNOWN for line in _deciding(self.lines)}
+        whose = "arms whose rule is unknown" if True in unknown else "lossless arms"
+        both = "lossless arms and of " if len(unknown) == 2 else ""
+        return f"fidelity of {both}{whose}: {self.outcome}"
 
 
 def report(
@@ -73,7 +83,7 @@ def report(
         PrerequisiteError: nothing of the run can be judged.
     """
     manifest = recorded.manifest
-    notes, before = ["evidence: the rows that the run itself decided by"], []
+    notes, before = [evidence_note(recorded.traces.values())], []
     ties, border, finished = tolerance(manifest), 0.0, recorded.finished
     same: bool | None = None
     if reference is not None:
@@ -111,15 +121,23 @@ def report(
 
 def _outcome(lines: Sequence[Line]) -> str:
     """FAILED where any cell failed, passed where all passed; plain counts only if it is alone."""
-    claims = [line for line in lines if line.lossless not in (LOSSY, MEANINGLESS)]
-    if any(line.verdict == FAILED for line in claims):
+    if any(line.verdict == FAILED for line in _claims(lines)):
         return FAILED
-    speculating = [line for line in claims if line.arm != PLAIN] or claims
     cells: dict[tuple[float, int, str], bool] = {}
-    for line in speculating:
+    for line in _deciding(lines):
         cell = (line.temperature, line.concurrency, line.arm)
         cells[cell] = cells.get(cell, False) or line.verdict == PASSED
     return PASSED if cells and all(cells.values()) else UNDECIDED
+
+
+def _claims(lines: Sequence[Line]) -> list[Line]:
+    return [line for line in lines if line.lossless not in (LOSSY, MEANINGLESS)]
+
+
+def _deciding(lines: Sequence[Line]) -> list[Line]:
+    """The lines that have to pass."""
+    claims = _claims(lines)
+    return [line for line in claims if line.arm != PLAIN] or claims
 
 
 def _judge(run: Judging, cell: Cell, found: CellFidelity) -> tuple[list[Line], str]:

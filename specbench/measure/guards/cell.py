@@ -12,9 +12,11 @@ from specbench.measure.guards.failures import failure_guards
 from specbench.measure.guards.guard import Around, Cell, Guard
 from specbench.measure.guards.order import order_guards
 from specbench.measure.guards.outliers import outlier_guards
+from specbench.measure.guards.plain import plain_guards
 from specbench.measure.guards.sampling import sampling_guards
 from specbench.measure.guards.settings import settings_guards
 from specbench.measure.guards.speed import length_guards, speed_guards, table_guards
+from specbench.measure.guards.streaming import streaming_guards
 from specbench.metrics.units import pairs
 
 _NOTHING_ELSE = Around()
@@ -39,6 +41,8 @@ def cell_guards(
     joined = [pair for pair in pairs(arm, plain) if pair.arm.arm != pair.plain.arm]
     return [
         *failure_guards(arm),
+        *plain_guards(plain, around),
+        *streaming_guards(arm, around),
         *draft_guards(arm, around, draft_is_target),
         *speed_guards(arm, table),
         *length_guards(joined),
@@ -46,7 +50,7 @@ def cell_guards(
         *cache_guards(arm, joined, around),
         *outlier_guards(arm),
         *sampling_guards(arm, around),
-        *settings_guards(arm, around),
+        *settings_guards(arm, joined, around),
         *counting_guards(arm, around),
         *table_guards(table),
     ]

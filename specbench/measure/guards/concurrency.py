@@ -8,6 +8,7 @@ from specbench.core.quantity import Quantity
 from specbench.core.trace import Trace
 from specbench.measure.guards.guard import Guard
 from specbench.metrics.timeline import finished
+from specbench.metrics.totals import tally_of
 from specbench.metrics.units import item_sums
 from specbench.stats.bootstrap import ratio_interval
 
@@ -20,7 +21,8 @@ def concurrency_guard(by_concurrency: Mapping[int, Sequence[Trace]], *, seed: in
 
     Compares accept length at each concurrency with that at the lowest, on the same requests: the
     paired interval must contain 1, or, with too few items for an interval, the ratio must be
-    within 5 %.
+    within 5 %. Totals of a request stand in where an engine shows no steps; those of counter
+    windows do not, since they are of no single request.
     """
     if len(by_concurrency) < 2:
         return []
@@ -48,15 +50,37 @@ def concurrency_guard(by_concurrency: Mapping[int, Sequence[Trace]], *, seed: in
 
 def _accept_length_ratio(high: Sequence[Trace], low: Sequence[Trace], seed: int) -> Quantity | None:
     """Accept length of one concurrency over another on the requests that both finished."""
-    by_key = {trace.key: trace for trace in finished(low) if len(trace.steps)}
-    kept = [trace for trace in finished(high) if trace.key in by_key and len(trace.steps)]
+    by_key = {trace.key: trace for trace in finished(low) if _told(trace)}
+    # Steps and totals do not mean quite the same: like is compared with like.
+    kept = [
+        trace
+        for trace in finished(high)
+        if _told(trace)
+        and (other := by_key.get(trace.key)) is not None
+        and other.granularity is trace.granularity
+    ]
     if not kept:
         return None
     others = [by_key[trace.key] for trace in kept]
     return ratio_interval(
-        item_sums(kept, lambda trace: sum(trace.steps.committed)),
-        item_sums(kept, lambda trace: len(trace.steps)),
-        item_sums(others, lambda trace: sum(trace.steps.committed)),
-        item_sums(others, lambda trace: len(trace.steps)),
+        item_sums(kept, _committed),
+        item_sums(kept, _steps),
+        item_sums(others, _committed),
+        item_sums(others, _steps),
         seed=seed,
     )
+
+
+def _told(trace: Trace) -> bool:
+    tally = tally_of(trace)
+    return tally is not None and bool(tally.steps) and tally.committed is not None
+
+
+def _committed(trace: Trace) -> float:
+    tally = tally_of(trace)
+    return (tally.committed or 0) if tally is not None else 0
+
+
+def _steps(trace: Trace) -> float:
+    tally = tally_of(trace)
+    return (tally.steps or 0) if tally is not None else 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from specbench.core.trace import Granularity, Tally, Trace
 from specbench.measure.guards.guard import Around, Guard
 from specbench.metrics.timeline import finished
+from specbench.metrics.totals import tally_of
 
 INERT_DRAFTED = 50
 FULL_ROUNDS = 100
@@ -63,8 +64,8 @@ def _counted(kept: Sequence[Trace], around: Around) -> _Counts:
     for trace in kept:
         if trace.granularity is Granularity.STEP:
             counts.steps(trace)
-        elif trace.tally is not None:
-            counts.tally(trace.tally)
+        elif (told := tally_of(trace)) is not None:
+            counts.tally(told)
     for window in around.windows:
         if window.tally is not None:
             counts.tally(window.tally)

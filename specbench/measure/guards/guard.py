@@ -31,16 +31,19 @@ class Around:
     Attributes:
         k: the longest draft that was asked for; 0 = none, or nobody knows.
         served: whether a server decoded the cell, started here or attached.
+        attached: whether that server was found running, so that nobody here restarts it.
         prefix_cache: ``off``, ``cold`` or ``warm``, as asked for.
         requested: sampling settings as they were sent, by our names.
-        windows: what counters showed while the arm ran.
+        windows, plain_windows: what counters showed while the arm and while plain ran.
         probes: what the arm's server was found to do before measuring: ``seed`` and
             ``temperature`` (``honoured`` or ``ignored``) and ``certainty`` in words.
     """
 
     k: int = 0
     served: bool = False
+    attached: bool = False
     prefix_cache: str = "off"
     requested: Mapping[str, object] = field(default_factory=dict)
     windows: Sequence[Window] = ()
+    plain_windows: Sequence[Window] = ()
     probes: Mapping[str, object] = field(default_factory=dict)

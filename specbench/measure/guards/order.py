@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from specbench.core.trace import Trace
 from specbench.measure.guards.guard import Around, Guard
 from specbench.metrics.timeline import finished
-from specbench.metrics.units import Pair, time_labels
+from specbench.metrics.units import Pair, open_loop, time_labels
 
 FEWEST_UNITS_FOR_ORDER = 8
 """With random order one arm leads every one of 8 units in 1 of 128 runs only."""
@@ -16,6 +16,12 @@ _IN_ONE = "run the arms in one experiment, which alternates them"
 _SERVERS = (
     "start each server twice or more, let the servers live side by side, or use history 'own' "
     "where prompts have several turns"
+)
+
+_RESTART = "restart the server and run again; one run cannot see how starts differ"
+_MORE_STARTS = (
+    "intervals leave out how starts differ; set starts = 2 or more, or measure once more after a "
+    "restart"
 )
 
 
@@ -29,7 +35,11 @@ def order_guards(
             "no request was finished by both arms",
             "measure plain and the arm on the same items",
         )
-    labels = time_labels([pair.arm for pair in joined])
+    # Requests of an open loop are timed singly, but their arms take turns by the unit.
+    labels = [
+        pair.arm.unit if open_loop(pair.arm) else label
+        for pair, label in zip(joined, time_labels([pair.arm for pair in joined]), strict=True)
+    ]
     leads = {
         label: pair.arm.order - pair.plain.order for label, pair in zip(labels, joined, strict=True)
     }
@@ -60,6 +70,5 @@ def _starts(arm: Sequence[Trace], around: Around) -> Iterator[Guard]:
         yield Guard(
             "one_server_start",
             f"within one start: all {len(kept)} requests were decoded by one start of the server",
-            "intervals leave out how starts differ; set starts = 2 or more, or measure once more "
-            "after a restart",
+            _RESTART if around.attached else _MORE_STARTS,
         )

@@ -13,8 +13,13 @@ from specbench.stats.quantile import weighted_quantile
 OUTLIER = 10.0
 """A TTFT above this many medians is a compilation or a stall, not a long prompt."""
 FEWEST_FOR_OUTLIER = 4
-LATE_MS = 1.0
-"""An open-loop request that is sent later than this after it was due did not arrive as planned."""
+LATE_MS, LATE_SHARE = 5.0, 0.05
+"""An open-loop request that is sent later than both after it was due did not arrive as planned.
+
+The share is of the median TTFT, counted from when requests were sent.
+"""
+QUEUED_MS = 50.0
+"""No timer is that late: the request waited for a free place."""
 
 
 def outlier_guards(arm: Sequence[Trace]) -> Iterator[Guard]:
@@ -29,7 +34,7 @@ def _slow(kept: Sequence[Trace]) -> Iterator[Guard]:
     if len(timed) < FEWEST_FOR_OUTLIER:
         return
     values = [value for _, value in timed]
-    median = weighted_quantile(values, [1.0] * len(values), 0.5)
+    median = _median(values)
     if values[0] > OUTLIER * median:
         yield Guard(
             "first_request_slow",
@@ -52,13 +57,31 @@ def _late(kept: Sequence[Trace]) -> Iterator[Guard]:
     ]
     if not late:
         return
-    median = weighted_quantile(late, [1.0] * len(late), 0.5)
-    if median > LATE_MS:
-        share = sum(value > LATE_MS for value in late) / len(late)
+    median = _median(late)
+    limit = max(LATE_MS, LATE_SHARE * _answered(kept))
+    if median > limit:
+        share = sum(value > limit for value in late) / len(late)
         yield Guard(
             "late_requests",
-            f"{share:.0%} of the requests were sent more than {LATE_MS:g} ms after they were due, "
+            f"{share:.0%} of the requests were sent more than {limit:.3g} ms after they were due, "
             f"median {median:.1f} ms, largest {max(late):.1f} ms",
-            "latency counts this wait; raise the concurrency or lower the rate for the planned "
-            "load",
+            _FULL if median > max(limit, QUEUED_MS) else _TIMER,
         )
+
+
+_FULL = "latency counts this wait; raise the concurrency or lower the rate for the planned load"
+_TIMER = "client timer: latency counts this wait; keep other work off the machine that sends"
+
+
+def _answered(kept: Sequence[Trace]) -> float:
+    """Median time in ms from when a request was really sent to its first token; 0 if unknown."""
+    waits = [
+        found.number() - ((trace.sent_ns or trace.start_ns) - trace.start_ns) / NS_PER_MS
+        for trace in kept
+        if (found := ttft(trace)).known
+    ]
+    return _median(waits) if waits else 0.0
+
+
+def _median(values: Sequence[float]) -> float:
+    return weighted_quantile(values, [1.0] * len(values), 0.5)

@@ -107,6 +107,12 @@ def test_reasoning_counts_and_a_whole_answer_is_one_arrival():
     assert counted(whole, True, None) == ([9], Counted.USAGE)
 
 
+def test_text_without_tokens_of_its_own_is_shared_out_among_its_events():
+    # 2 tokens over 3 events with text; the role in front has none
+    odd = [Piece(), *(Piece(text="\u200b") for _ in range(3)), Piece(completion_tokens=2)]
+    assert counted(odd, False, lambda text: []) == ([0, 1, 1, 0, 0], Counted.USAGE)
+
+
 def test_an_output_of_nothing_but_its_end():
     assert counted(pieces(finish=Finish.EOS, usage=1), False, words) == ([1], Counted.USAGE)
     assert counted([Piece(completion_tokens=n) for n in (1, 3)], False, None)[0] == [1, 2]

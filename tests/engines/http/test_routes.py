@@ -48,6 +48,16 @@ def test_what_cannot_be_used(dialect, asked, tokenizer, template, told):
 
 
 @pytest.mark.parametrize(
+    ("asked", "template", "typed"),
+    [("chat", "none", "--set server.route=auto"), ("ids", None, "--set server.route=chat")],
+)
+def test_what_to_type_instead(asked, template, typed):
+    with pytest.raises(UsageError) as caught:
+        usable_routes(FULL, asked, asked == "chat", template)
+    assert typed in caught.value.hint
+
+
+@pytest.mark.parametrize(
     ("given", "used"),
     [
         ("http://h:1", "http://h:1"),

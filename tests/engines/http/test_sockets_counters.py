@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from specbench.core.arm import ArmSpec
 from specbench.core.trace import Granularity
 from specbench.engines.http.dialects.llamacpp import DIALECT as LLAMACPP
-from specbench.engines.http.dialects.openai import DIALECT as OPENAI
 from specbench.engines.http.dialects.sglang import DIALECT as SGLANG
 from specbench.engines.http.dialects.vllm import DIALECT as VLLM
 from tests.engines.fake_server import (
@@ -18,6 +18,7 @@ from tests.engines.fake_server import (
     Speculation,
     TableModel,
     chat,
+    refused,
     stream,
     usage_only,
 )
@@ -129,13 +130,82 @@ def test_other_traffic_is_refused():
 
 
 def test_a_server_without_counters_has_no_acceptance_but_timings():
-    """C6 (ii)."""
-    with FakeServer(ANSWER) as server, attached(server, OPENAI) as engine:
+    """C6 (ii): no such page."""
+    with FakeServer(ANSWER) as server, attached(server, VLLM) as engine:
         (trace,) = engine.run(ARM, numbered(1), 1)
-        windows = list(engine.drain_windows())
+        (window,) = engine.drain_windows()
     assert trace.arrivals.t_ns
     assert trace.tally is None
-    assert all(window.tally is None and window.reason for window in windows)
+    assert (window.sent, window.tally) == (1, None)
+    assert "counters cannot be read" in window.reason
+    assert "404" in window.reason
+
+
+def test_a_server_that_does_not_draft_counts_no_speculation():
+    """The plain arm beside a drafting one: each has the window of its own server."""
+    plain, draft = CounterPage(engine="0"), CounterPage(engine="0")
+    plain.add(SUCCESS, 5, finished_reason="stop")
+    move(draft, 0, 0, 0)
+
+    def counted(got):
+        plain.add(SUCCESS, 1, finished_reason="stop")
+        return ANSWER
+
+    def drafted(got):
+        move(draft, 2, 6, 3, requests=1)
+        return ANSWER
+
+    with (
+        FakeServer(counted, pages={"/metrics": plain}) as one,
+        FakeServer(drafted, pages={"/metrics": draft}) as other,
+    ):
+        arms = [
+            ArmSpec(ARM, engine="vllm", server={"url": one.url}),
+            ArmSpec("draft", "unknown", 0, "unknown", "vllm", server={"url": other.url}),
+        ]
+        with attached(one, VLLM, arms=arms) as engine:
+            windows = []
+            for arm in arms:
+                list(engine.run(arm.name, numbered(3), 1))
+                windows += engine.drain_windows()
+    bare, speculative = windows
+    assert (bare.sent, bare.tally) == (3, None)
+    assert "counts no speculation" in bare.reason
+    assert (speculative.sent, speculative.tally.verified) == (3, 18)
+
+
+def test_a_window_with_a_failed_request_is_refused():
+    """The server counted what it drafted for an answer that broke off; its tokens are not ours."""
+    page = CounterPage(engine="0")
+    move(page, 0, 0, 0)
+
+    def broken(got):
+        move(page, 6, 30, 12, requests=1)
+        return refused(500, "out of memory") if got.number == 1 else ANSWER
+
+    with FakeServer(broken, pages={"/metrics": page}) as server, attached(server, VLLM) as engine:
+        traces = list(engine.run(ARM, numbered(4), 1))
+        (window,) = engine.drain_windows()
+    assert [trace.ok for trace in traces] == [True, False, True, True]
+    assert (window.sent, window.tally) == (4, None)
+    assert "failed after it was sent" in window.reason
+    assert "out of memory" in window.reason
+
+
+def test_a_request_that_was_never_sent_is_none_of_the_window():
+    page = CounterPage(engine="0")
+    move(page, 0, 0, 0)
+
+    def moved(got):
+        move(page, 6, 30, 12, requests=1)
+        return ANSWER
+
+    unsendable = request(9, temperature=0.7, top_p=0.9, min_p=0.1)
+    with FakeServer(moved, pages={"/metrics": page}) as server, attached(server, VLLM) as engine:
+        traces = list(engine.run(ARM, [*numbered(2), unsendable], 1))
+        (window,) = engine.drain_windows()
+    assert [trace.attempts for trace in traces] == [1, 1, 0]
+    assert (window.sent, window.tally.drafted_steps) == (2, 12)
 
 
 @pytest.mark.parametrize("dialect", [VLLM], ids=lambda dialect: dialect.name)

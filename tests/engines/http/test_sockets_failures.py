@@ -9,6 +9,8 @@ import time
 import pytest
 
 from specbench.core.trace import Finish
+from specbench.engines.http.dialects.openai import OpenAiDialect
+from specbench.engines.http.sender import pause_s
 from tests.engines.fake_server import (
     DONE,
     Ending,
@@ -124,6 +126,38 @@ def test_retries_are_counted_and_keep_their_start(first):
         assert server.requests[0] == server.requests[2]
         assert trace.start_ns <= server.received[0].t_ns
     assert (trace.ok, trace.attempts) == (True, 3)
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "attempts", "pause"),
+    [(0.0, 3, 0.0), (1.5, 1, 1.5), (99.0, 1, 5.0), (None, 1, 0.25), (None, 3, 1.0), (None, 9, 5.0)],
+)
+def test_the_pause_before_a_retry(asked_s, attempts, pause):
+    """0 is a wish like any other; without one 0.25 s, then twice as long each time, up to 5 s."""
+    assert pause_s(asked_s, attempts) == pause
+
+
+class Surprised(OpenAiDialect):
+    """Fails on one answer in a way that nobody thought of."""
+
+    def piece(self, payload):
+        piece = super().piece(payload)
+        if piece.text == "b" and self.left:
+            self.left -= 1
+            raise RuntimeError("what is this")
+        return piece
+
+    left = 1
+
+
+def test_an_answer_that_breaks_its_reader_is_one_failed_request():
+    with FakeServer(GOOD) as server:
+        odd, *others = decode(server, numbered(3), Surprised())
+    assert odd.finish == Finish.ERROR
+    assert "RuntimeError: what is this" in odd.error
+    assert not odd.arrivals.t_ns
+    assert odd.attempts == 1
+    assert all(trace.ok for trace in others)
 
 
 def test_retries_end():

@@ -6,12 +6,14 @@ from itertools import pairwise
 
 import pytest
 
+from specbench.core.arm import ArmSpec
 from specbench.core.trace import Finish
 from specbench.engines.http.dialects.llamacpp import DIALECT as LLAMACPP
 from specbench.engines.http.dialects.openai import DIALECT as OPENAI
 from specbench.engines.http.dialects.sglang import DIALECT as SGLANG
 from specbench.engines.http.dialects.trtllm import DIALECT as TRTLLM
 from specbench.engines.http.dialects.vllm import DIALECT as VLLM
+from specbench.engines.http.engine import HttpEngine
 from specbench.measure.plan import plan_units
 from specbench.measure.runner import Runner
 from tests.engines.fake_server import (
@@ -113,6 +115,45 @@ def test_a_second_start_token_is_noticed(dialect, words):
     assert trace.ok
     assert trace.prompt_tokens == 2
     assert trace.effective["prompt_tokens"] == 3
+
+
+def salted(times, **options):
+    """The salts of one request that is sent ``times`` times in one run, and of another run."""
+    salts = []
+    for _ in range(2):
+        with FakeServer(Speaker(ENDLESS)) as server:
+            decode(server, [request(0, ids=IDS)] * times, VLLM, route="chat", **options)
+            salts += [body.get("cache_salt") for body in server.requests]
+    return salts
+
+
+def test_no_two_requests_share_a_prefix_where_caching_is_off():
+    salts = salted(3)
+    assert all(salts)
+    assert len(set(salts)) == 6
+    assert salted(1, prefix_cache="warm") == [None, None]
+
+
+def test_an_attempt_shares_no_prefix_with_the_one_that_failed():
+    with FakeServer(lambda got: refused(503, "no", headers={"Retry-After": "0"})) as server:
+        decode(server, [request()], VLLM, retries=1)
+        first, second = (body["cache_salt"] for body in server.requests)
+    assert first != second
+
+
+@pytest.mark.parametrize("dialect", [VLLM, TRTLLM], ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("template", [None, "none"], ids=["templated", "raw"])
+def test_special_tokens_are_added_to_raw_text_alone(dialect, template, words):
+    target = {"model": words, "template": template}
+    with FakeServer(Speaker(ENDLESS)) as server:
+        arms = [ArmSpec(ARM, server={"url": server.url})]
+        server_table = {"route": "text", "tokenizer": words, "probes": False}
+        engine = HttpEngine({**target, "server": server_table}, arms, dialect)
+        engine.begin([ARM], 0)
+        assert next(engine.run(ARM, [request(ids=IDS)], 1)).ok
+        engine.close()
+        [body] = server.requests
+    assert body["add_special_tokens"] is (template == "none")
 
 
 def converse(script, **options):

@@ -6,6 +6,7 @@ import hashlib
 
 import pytest
 
+from specbench.core.prompt import RenderedPrompt
 from specbench.engines.http.tokens import ModelTokens, open_tokens, without_tokens
 from specbench.errors import PrerequisiteError
 
@@ -48,6 +49,31 @@ def test_a_slow_tokenizer_counts_and_spreads():
 
     assert ModelTokens(Slow(), None, (), None).starts("ab cd ef gh") == [0, 2, 5, 8]
     assert ModelTokens(Slow(), None, (), None).starts("") == []
+
+
+class Starting:
+    """A tokenizer of words that puts a start token before a text."""
+
+    bos_token = "<s>"
+
+    def encode(self, text, add_special_tokens):
+        ids = [1 if word == "<s>" else 7 for word in text.replace("<s>", "<s> ").split()]
+        return [1, *ids] if add_special_tokens else ids
+
+
+@pytest.mark.parametrize(
+    ("text", "ids", "sent"),
+    [
+        ("<s>a b", (1, 7, 7), "a b"),
+        ("a b", (1, 7, 7), "a b"),
+        ("a b", (7, 7), "a b"),
+        ("<s><s>a", (1, 1, 7), "<s>a"),
+    ],
+    ids=["the template wrote it", "raw text", "nothing helps", "two on purpose"],
+)
+def test_a_server_that_adds_a_start_token_gets_a_text_without_it(text, ids, sent):
+    tokens = ModelTokens(Starting(), None, (), None)
+    assert tokens.for_adding(RenderedPrompt(ids, text, "")) == sent
 
 
 def test_without_a_tokenizer_the_conversation_is_hashed_as_it_is_sent():

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 
 import httpx
 import numpy as np
 import pytest
 
 from specbench.core.request import Limits, Request, RequestKey, Sampling, Stops
+from specbench.engines.http.options import server_options
 from specbench.engines.scoring import reference as module
 from specbench.engines.scoring.reference import SCORERS, ServerReference
+from specbench.engines.scoring.talk import Talk
 from specbench.errors import PrerequisiteError, SpecbenchError, UsageError
 from tests.fidelity.table_model import SIZE, TableModel
 
@@ -94,14 +99,19 @@ class Played:
 
 
 class FakeTokens:
-    """Ids 60 and 61 end an answer."""
+    """Ids 60 and 61 end an answer; the last token is padding that only the model knows."""
 
     eos_ids = (60, 61)
+    tokenizer = range(SIZE - 1)
+
+    def __init__(self, folder):
+        self.location = SimpleNamespace(path=folder)
 
 
 @pytest.fixture
-def opened(monkeypatch):
-    monkeypatch.setattr(module, "open_tokens", lambda *_: FakeTokens())
+def opened(monkeypatch, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": SIZE}))
+    monkeypatch.setattr(module, "open_tokens", lambda *_: FakeTokens(tmp_path))
 
     def open_reference(kind, top=8, settings=None, **played):
         server = Played(kind, **played)
@@ -135,6 +145,30 @@ def test_every_kind_gives_the_same_evidence(opened, kind):
     assert sum(found.unlisted) > 0
     assert len(server.asked) == (3 if kind == "llamacpp" else 1)
     assert reference.describe() == f"server http://127.0.0.1:1 ({kind}), 8 tokens per position"
+
+
+@pytest.mark.parametrize("kind", PLAYED)
+def test_what_is_not_listed_is_bounded_above_temperature_1(opened, kind):
+    """By the number of tokens: all alike they weigh the most, and that is finite."""
+    reference, _ = opened(kind)
+    assert reference.vocabulary == SIZE
+    found = reference.score(request(temperature=1.5), OUTPUT)
+    for position, (before, token) in enumerate(zip([9, 11, 2], OUTPUT, strict=True)):
+        law = np.exp(logs(before) / 1.5)
+        law /= law.sum()
+        listed = [i for i, _ in best(before, 8)]
+        truth = law[token] if token in listed else 1 - law[listed].sum()
+        wrong = abs(found.log_target[position] - math.log(truth))
+        assert wrong <= found.log_doubt[position] + 1e-9
+        assert found.log_doubt[position] < 5
+        assert found.entropy_doubt[position] < 5
+
+
+def test_a_row_is_at_least_as_long_as_the_tokenizer(opened, tmp_path):
+    opened("vllm")
+    (tmp_path / "config.json").unlink()
+    assert module._rows(FakeTokens(tmp_path)) == SIZE - 1
+    assert module._rows(FakeTokens(None)) == SIZE - 1
 
 
 @pytest.mark.parametrize("kind", PLAYED)
@@ -234,6 +268,29 @@ def test_of_several_models_the_runs_own_is_taken(opened):
 def test_what_cannot_be_a_reference(url, kind, message):
     with pytest.raises(UsageError, match=message):
         ServerReference(url, kind, {})
+
+
+def test_a_proxy_of_the_environment_is_not_asked(monkeypatch):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"data": [{"id": "m"}]}')
+
+        def log_message(self, *words):
+            pass
+
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        talk = Talk(f"http://127.0.0.1:{server.server_port}", server_options({}), None)
+        assert talk.models() == [{"id": "m"}]
+        thread.join()
+        talk.close()
 
 
 def test_nobody_there(opened):

@@ -81,6 +81,27 @@ def test_secrets_are_hidden_and_nothing_else():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ([], None),
+        (["--api-key", "k"], "--api-key"),
+        (["--seed", "1", "--hf-token=k"], "--hf-token"),
+        (["env", "MY_KEY=k", "serve"], "MY_KEY"),
+        (["sh", "-c", "'HF_TOKEN=k serve'"], "HF_TOKEN"),
+        (["sh", "-c", 'serve --api-key "$KEY"'], None),
+        (["serve", "--tokenizer", "t", "--max-num-batched-tokens=5", "key", "token"], None),
+    ],
+)
+def test_secrets_among_words(words, found):
+    assert given.secret_in(words) == found
+
+
+def test_secrets_among_fields():
+    assert given.secret_field({"a": [{"b": {"accessToken": "k"}}]}) == "a.b.accessToken"
+    assert given.secret_field({"pad_token": 0, "max_tokens": "5", "key": None}) is None
+
+
 def test_version_of_an_installed_package():
     assert installed.package_version(sys.executable, "pytest", "x") == pytest.__version__
     with pytest.raises(PrerequisiteError, match=r"no-such is not installed(.|\n)*type: this"):

@@ -24,6 +24,10 @@ GOLDEN = {
         ArmSpec("a", "ngram", 5, "target_match"),
         "--spec-type ngram-simple --draft-max 5 --ngram-size 3",
     ),
+    "ngram, rejection": (
+        ArmSpec("a", "ngram", 5, "rejection"),
+        "--spec-type ngram-simple --draft-max 5 --ngram-size 3",
+    ),
     "ngram_map_k": (
         ArmSpec(
             "a",
@@ -122,7 +126,7 @@ def test_plain_and_a_command_of_its_own(empty):
     ("arm", "message"),
     [
         (ArmSpec("a", "suffix", 3, "target_match"), r"llama\.cpp has no drafter 'suffix'"),
-        (ArmSpec("a", "ngram", 3, "rejection"), "no rule 'rejection' for drafter ngram"),
+        (ArmSpec("a", "ngram", 3, "block"), "no rule 'block' for drafter ngram"),
         (
             ArmSpec("a", "ngram", 3, "target_match", drafter_options={"min_n": 1, "max_n": 3}),
             "one length",
@@ -188,6 +192,29 @@ def test_settings_of_the_child():
     assert draft.cache_type_k == draft.cache_type_v == x.ggml_type.GGML_TYPE_F32
     assert draft.cpuparams.n_threads == 2
     assert speculative.synth_rates == [1, 0.5, 0.5, 0, 0]
+
+
+def test_the_models_own_context_is_for_each_request(tiny_gguf_file, tiny_target, tmp_path):
+    x = pytest.importorskip("xllamacpp")
+    whole = json.loads((tiny_target / "config.json").read_text())["max_position_embeddings"]
+
+    def context(words, model=tiny_gguf_file):
+        line = ["--model", str(model), "--port", "1", "--threads", "1", *words.split()]
+        return llamacpp_child.parameters(llamacpp_child.parser().parse_args(line), x).n_ctx
+
+    assert context("--parallel 3") == 3 * whole
+    assert context("--parallel 3 --ctx-size 32") == 96
+    # llama.cpp reads it itself where nothing is to be multiplied.
+    assert context("--parallel 1", tmp_path / "absent.gguf") == 0
+
+
+def test_a_real_server_gives_every_slot_the_whole_context(tiny_gguf_file, tiny_target):
+    whole = json.loads((tiny_target / "config.json").read_text())["max_position_embeddings"]
+    with serve(ArmSpec("plain", server=ONE_THREAD), tiny_gguf_file, concurrency=3) as running:
+        with urllib.request.urlopen(f"{running.url}/props", timeout=10) as props:
+            assert json.loads(props.read())["default_generation_settings"]["n_ctx"] == whole
+        with urllib.request.urlopen(f"{running.url}/slots", timeout=10) as slots:
+            assert [slot["n_ctx"] for slot in json.loads(slots.read())] == [whole] * 3
 
 
 @pytest.mark.parametrize(

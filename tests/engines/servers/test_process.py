@@ -113,11 +113,54 @@ def test_a_child_that_dies_or_hangs_later_is_noticed():
         assert running.ended() == "the server's process ended (signal SIGKILL)"
 
 
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+
+
 def test_stop_kills_what_ignores_the_polite_signal():
-    before = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
-    running = process.start(Fake(script(before=before)), plan())
+    running = process.start(Fake(script(before=STUBBORN)), plan())
     running.stop(grace_s=0.2)
     assert "SIGKILL" in running.ended()
+
+
+def test_an_interrupt_while_it_waits_kills_at_once(monkeypatch):
+    running = process.start(Fake(script(before=STUBBORN)), plan())
+    child = running._child.process
+    wait, unregistered = child.wait, []
+    monkeypatch.setattr(process.atexit, "unregister", unregistered.append)
+
+    def interrupted(timeout=None):
+        child.wait = wait
+        raise KeyboardInterrupt
+
+    child.wait = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        running.stop(grace_s=60)
+    assert gone(running.pid)
+    assert "SIGKILL" in running.ended()
+    # What was left undone is still due, now or at the end of this process.
+    assert os.path.exists(running._folder.name)
+    assert unregistered == []
+    running.stop()
+    assert not os.path.exists(running._folder.name)
+    assert unregistered == [running.stop]
+
+
+def test_an_interrupt_before_the_kill_leaves_it_to_the_next_stop():
+    running = process.start(Fake(script(before=STUBBORN)), plan())
+    send = running._child._signal
+
+    def interrupted(number):
+        if number == signal.SIGKILL:
+            running._child._signal = send
+            raise KeyboardInterrupt
+        send(number)
+
+    running._child._signal = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        running.stop(grace_s=0.1)
+    assert running.alive()
+    running.stop(grace_s=0.1)
+    assert gone(running.pid)
 
 
 def test_stop_ends_grandchildren_that_outlive_their_parent():

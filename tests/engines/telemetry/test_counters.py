@@ -39,7 +39,13 @@ def page(
     return "\n".join([*lines, extra, ""])
 
 
-def measured(*pages: str, sent: int, engine: str = "vllm", slept: list[float] | None = None):
+def measured(
+    *pages: str,
+    sent: int,
+    engine: str = "vllm",
+    slept: list[float] | None = None,
+    tokens: int | None = None,
+):
     """The window between the first page and those after it, the last of which stays."""
     answers: Iterator[str] = iter(pages)
     last = [""]
@@ -52,7 +58,7 @@ def measured(*pages: str, sent: int, engine: str = "vllm", slept: list[float] | 
     counters = counters_for(engine, [URL], fetch, waits.append)
     assert counters is not None
     counters.before()
-    return counters.after(sent)
+    return counters.after(sent, tokens)
 
 
 def test_c7_only_the_growth_counts():
@@ -164,6 +170,25 @@ def test_llamacpp_counts_no_requests_and_says_so():
     assert tally.accepted_at == [8, 6, 5]
     assert (tally.committed, tally.steps) == (27, 8)
     assert "other traffic" in tally.note
+    checked = measured(before, after, sent=2, engine="llamacpp", tokens=29).tally
+    assert checked is not None
+    assert "other traffic" not in checked.note
+    # Somebody else's 9 tokens, and a page that lags behind by 1.
+    other = measured(before, after, sent=2, engine="llamacpp", tokens=20)
+    assert other == Window(2, None, "other traffic: 29 tokens counted, 20 received")
+    slept: list[float] = []
+    late = measured(before, after, sent=2, engine="llamacpp", tokens=30, slept=slept)
+    assert late.reason == "requests went uncounted: 29 tokens counted, 30 received"
+    assert len(slept) == POLLS
+    waited = measured(before, before, after, sent=2, engine="llamacpp", tokens=29)
+    assert waited.tally is not None
+
+
+def test_requests_decide_where_they_are_counted():
+    # Tokens of a request that failed half-way are counted and not received.
+    window = measured(page(), page(10, 30, 20, requests=3, tokens=40), sent=3, tokens=33)
+    assert window.tally is not None
+    assert window.tally.committed == 37
 
 
 def test_sglang_counts_verify_steps_alone():

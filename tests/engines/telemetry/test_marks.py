@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from specbench.core.trace import Cut, Finish, ShortDraft
 from specbench.engines.http.piece import Mark
 from specbench.engines.telemetry.marks import steps_from_marks
+from specbench.metrics.identities import violations
+from tests.metrics.traces import trace
 
 
 def marks(*rows: tuple[int, int | None, int | None, float]) -> list[Mark]:
@@ -53,6 +56,29 @@ def test_an_end_at_the_recovered_token_cuts_nothing():
     found = steps_from_marks(per_token([(3, 3, 4)]), Finish.EOS)
     assert found is not None
     assert (found.cut, found.judged, found.committed) == ([Cut.NONE], [3], [4])
+
+
+@pytest.mark.parametrize("drafted", [2, 4])
+def test_an_end_behind_the_accepted_leaves_the_rest_unjudged(drafted):
+    # [a, end, x, x] taken to the end, or [a, x, x, x] with the end in place of the first x:
+    # 1 accepted and 2 committed in both. Only the draft a was surely judged.
+    found = steps_from_marks(per_token([(3, 1, 2), (drafted, 1, 2)]), Finish.EOS)
+    assert found is not None
+    assert found.verified == [3, drafted]
+    assert (found.judged, found.accepted, found.committed) == ([3, 1], [1, 1], [2, 2])
+    assert found.cut == [Cut.NONE] * 2
+    for finish in (Finish.STOP, Finish.LENGTH):
+        other = steps_from_marks(per_token([(3, 1, 2), (drafted, 1, 2)]), finish)
+        assert other is not None
+        assert other.judged == [3, drafted]
+
+
+def test_an_end_in_place_of_the_first_draft_keeps_the_identities():
+    found = steps_from_marks(per_token([(3, 2, 3), (3, 0, 1)]), Finish.EOS)
+    assert found is not None
+    assert (found.judged, found.accepted, found.committed) == ([3, 0], [2, 0], [3, 1])
+    made = replace(trace(arrivals=[(1, 1), (2, 3), (3, 1)]), steps=found, finish=Finish.EOS)
+    assert violations(made) == []
 
 
 def test_steps_without_a_draft_say_why():

@@ -6,7 +6,10 @@ the clock of a mark. Source: tools/server/README.md and server-context.cpp of ll
 its server answers.
 
 Weaknesses: the id of the end token is counted and not shown; of a character of several tokens only
-the last id is shown; a prefix that is used again may change the last bits of the logits.
+the last id is shown; a prefix that is used again may change the last bits of the logits. On the
+route ``text`` it adds the start token by itself, and cannot be told not to. It closes kept
+connections after a few answers without saying so, at times just when the next request is written,
+so that every request gets a connection of its own.
 """
 
 from __future__ import annotations
@@ -61,6 +64,8 @@ class LlamaCpp:
 
     name = "llamacpp"
     routes: Sequence[str] = ("ids", "text", "chat")
+    adds_special = True
+    drops_connections = True
 
     def post(self, request: Request, served: Served, wish: Wish) -> tuple[str, dict[str, object]]:
         """Path and body; UsageError where llama.cpp has no equivalent of a sampling setting."""

@@ -2,6 +2,7 @@
 
 Sources: OpenAI API reference, "Chat completions" and "Completions" (streaming objects, usage,
 finish reasons); ``reasoning`` and ``reasoning_content`` as vLLM, SGLang and llama.cpp send them.
+The standard does not say who writes special tokens on the route ``text``; servers add them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class OpenAiDialect:
 
     name = "openai"
     routes: Sequence[str] = ("chat", "text")
+    adds_special = True
 
     def post(self, request: Request, served: Served, wish: Wish) -> tuple[str, dict[str, object]]:
         """See the protocol.

@@ -5,9 +5,10 @@ cumulative unless the server was started with incremental streaming. Sources: SG
 "Sampling parameters"; tokenizer_manager.py and, for the names of counters, its pull requests
 3152, 11144, 13754 and 18332.
 
-Weaknesses: the number of proposed drafts is steps times the configured width and not counted;
-steps that drafted fewer look full. The chat route tells nothing about speculation. Seeds hold
-only where the server runs with deterministic inference.
+Weaknesses: the number of proposed drafts is steps times the configured width and not counted; steps
+that drafted fewer look full. The chat route tells nothing about speculation. Seeds hold only where
+the server runs with deterministic inference. On the route ``text`` it adds the tokenizer's special
+tokens by itself, and cannot be told not to.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Sglang:
     name = "sglang"
     routes: Sequence[str] = ("ids", "text", "chat")
     cumulative = True
+    adds_special = True
 
     def post(self, request: Request, served: Served, wish: Wish) -> tuple[str, dict[str, object]]:
         """Path and body; UsageError where SGLang has no equivalent of a sampling setting."""

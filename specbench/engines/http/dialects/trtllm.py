@@ -57,7 +57,8 @@ class Trtllm:
         if wish.route == "ids":
             body["prompt_ignore_length"] = len(request.token_ids) if counted else 0
         if wish.route == "text":
-            body["add_special_tokens"] = False
+            # A chat template has written the special tokens already.
+            body["add_special_tokens"] = wish.raw
         return path, body
 
     def piece(self, payload: Mapping[str, object]) -> Piece:

@@ -55,10 +55,11 @@ class Vllm:
             "stream_options": {"include_usage": True, "continuous_usage_stats": True},
         }
         if wish.route == "text":
-            body["add_special_tokens"] = False
+            # A chat template has written the special tokens already.
+            body["add_special_tokens"] = wish.raw
         if wish.cache is False:
-            # Prefixes are shared only among requests of one salt.
-            body["cache_salt"] = f"{request.seed} {request.key}"
+            # Prefixes are shared only among requests of one salt: not with earlier runs either.
+            body["cache_salt"] = wish.salt
         return path, body
 
     def piece(self, payload: Mapping[str, object]) -> Piece:

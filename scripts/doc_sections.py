@@ -1,0 +1,243 @@
+"""Sections of the documentation that are made from committed results and from the code.
+
+README.md and docs/fidelity.md: runs in results/, results/selftest.json (``specbench fidelity
+--selftest --json``) and results/black_box.json (``scripts/black_box_power.py``). docs/engines.md:
+runs, results/llamacpp_agreement.json (``scripts/llamacpp_agreement.py``) and the launchers.
+docs/performance.md: results/bench.json and results/evidence.json (``scripts/bench --json``, the
+latter with ``--only evidence_share``).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from specbench.cli.rows import markdown
+from specbench.core.arm import ArmSpec
+from specbench.core.manifest import Manifest
+from specbench.engines.servers.paste import pasteable
+from specbench.experiment.server_arms import launcher_of
+from specbench.report.cells import footnoted, grid, state
+from specbench.report.console import WIDTH as SUMMARY_WIDTH
+from specbench.report.console import ConsoleSummary
+from specbench.report.joint import joint_grid
+from specbench.report.markdown import table_lines
+from specbench.report.prices import prices, verdicts
+from specbench.results.comparable import require_comparable
+from specbench.results.read import load_manifest
+from specbench.results.store import RunFolder
+from specbench.results.summary import Summary, read_summary
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def committed_run(title: str) -> tuple[Summary, str]:
+    """The newest complete run of a title in results/, and its path from the repository."""
+    return committed_runs(title)[-1]
+
+
+def committed_runs(title: str) -> list[tuple[Summary, str]]:
+    """The complete runs of a title in results/, oldest first, with their paths.
+
+    Runs that git does not know are left out: whoever ran the quickstart has one of their own there.
+    An unpacked archive has no git, and nothing but what was committed.
+    """
+    tracked = ["git", "-C", str(ROOT), "ls-files", "--", "results/*/summary.json"]
+    listed = subprocess.run(tracked, check=False, capture_output=True, text=True).stdout.split()
+    names = [ROOT / name for name in listed] or (ROOT / "results").glob("*/summary.json")
+    found = []
+    for path in sorted(names):
+        summary = read_summary(RunFolder(path.parent))
+        if summary.title == title and summary.complete:
+            found.append((summary, path.parent.relative_to(ROOT).as_posix()))
+    if not found:
+        raise click.ClickException(
+            f"results/ holds no complete run with the title {title!r} that git knows; git add it"
+        )
+    return found
+
+
+def quickstart_output() -> str:
+    """What the quickstart prints at its end, as on a terminal."""
+    return console_text(*committed_run("demonstration"))
+
+
+def reference_table() -> str:
+    """The reference run's table, its sentence, and where the files are."""
+    summary, path = committed_run("reference")
+    table = grid(summary)
+    notes = [f"[{number}] {text}" for number, text in enumerate(table.footnotes, 1)]
+    return "\n".join(
+        [
+            *table_lines(table),
+            "",
+            f"{summary.target}, {summary.dtype}, {summary.device}; {state(summary)}. "
+            f"{summary.sentence}",
+            "",
+            f"{'; '.join(notes)}. Files: [{path}]({path}).",
+        ]
+    )
+
+
+PASTED = {
+    "vllm": ("meta-llama/Llama-3.1-8B-Instruct", "eagle3", "rejection"),
+    "sglang": ("meta-llama/Llama-3.1-8B-Instruct", "eagle3", "target_match"),
+    "trtllm": ("meta-llama/Llama-3.1-8B-Instruct", "eagle3", "target_match"),
+}
+"""Engine -> target, drafter and rule of the servers whose commands the page shows."""
+
+HEAD = {"model": "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"}
+
+
+def pasted_commands() -> str:
+    """The plain server and a speculative one of each engine, as they would be started here."""
+    parts = []
+    for engine, (target, drafter, rule) in PASTED.items():
+        launcher = launcher_of(engine)
+        assert launcher is not None
+        arms = [ArmSpec("plain"), ArmSpec(drafter, drafter, 3, rule, engine, HEAD)]
+        plain, speculative = pasteable(launcher, target, arms, dtype="bfloat16", context=8192)
+        attach = (
+            f"specbench run --engine {engine} --url http://127.0.0.1:8001 \\\n"
+            f"  --plain-url http://127.0.0.1:8000 --drafter {drafter} -k 3 --rule {rule} \\\n"
+            "  --suite code --suite chat --temperature 0 --temperature 0.7"
+        )
+        parts += [f"**{engine}**", "", "```bash", plain, "", speculative, "", attach, "```", ""]
+    return "\n".join(parts).strip()
+
+
+def console_text(summary: Summary, path: str) -> str:
+    """What a run prints at its end, as on a terminal."""
+    console = Console(file=io.StringIO(), width=SUMMARY_WIDTH, highlight=False, color_system=None)
+    with console.capture() as captured:
+        console.print(ConsoleSummary(summary, path))
+    lines = (line.rstrip() for line in captured.get().splitlines())
+    return "```text\n" + "\n".join(lines).strip() + "\n```"
+
+
+def llamacpp_output() -> str:
+    """The demonstration on llama.cpp: its table, its sentence, and where the files are."""
+    summary, path = committed_run("demonstration on llama.cpp")
+    table = grid(summary)
+    return "\n".join(
+        [
+            *table_lines(table),
+            "",
+            f"{summary.target}, {summary.dtype}, {summary.device}; {state(summary)}. "
+            f"{summary.sentence} Files: [{path}](../{path}).",
+        ]
+    )
+
+
+def engines_output() -> str:
+    """The newest run of one experiment on each engine, in one table."""
+    newest: dict[str, tuple[Manifest, Summary, str]] = {}
+    for summary, path in committed_runs("one experiment, three engines"):
+        manifest = load_manifest(RunFolder(ROOT / path))
+        newest[str(manifest.engine["name"])] = (manifest, summary, path)
+    manifests = [manifest for manifest, _, _ in newest.values()]
+    require_comparable(manifests)
+    table = joint_grid(manifests, [summary for _, summary, _ in newest.values()])
+    files = ", ".join(f"[{engine}](../{path})" for engine, (_, _, path) in newest.items())
+    return "\n".join([*table_lines(table), "", *footnoted(table), "", f"Files: {files}."])
+
+
+def evidence_table() -> str:
+    """What evidence costs, from results/evidence.json."""
+    return figure_table("evidence.json")
+
+
+def bench_table() -> str:
+    """The figures of scripts/bench."""
+    return figure_table("bench.json")
+
+
+def figure_table(name: str) -> str:
+    """A table of measured figures from a file of results/."""
+    path = ROOT / "results" / name
+    figures: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    lines = ["| figure | measured |", "| --- | --- |"]
+    for figure, value in figures.items():
+        if isinstance(value, dict):
+            text = ", ".join(f"{key}: {_short(entry)}" for key, entry in value.items())
+        else:
+            text = _short(value)
+        lines.append(f"| `{figure}` | {text} |")
+    return "\n".join(lines)
+
+
+def _short(value: object) -> str:
+    return (
+        f"{value:.3g}"
+        if isinstance(value, float) and value < 100
+        else (f"{value:.0f}" if isinstance(value, float) else str(value))
+    )
+
+
+def selftest_tables() -> str:
+    """Level and power of the fidelity tests, from results/selftest.json."""
+    rows: list[dict[str, Any]] = json.loads((ROOT / "results" / "selftest.json").read_text("utf-8"))
+    parts = []
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        chosen = [row for row in rows if row["setting"] == setting]
+        shown = [{k: v for k, v in row.items() if k != "setting"} for row in chosen]
+        parts.append(f"{setting}:\n\n{markdown(shown)}")
+    return "\n\n".join(parts)
+
+
+def black_box() -> str:
+    """How soon a replay finds what a black box does wrong, from results/black_box.json."""
+    found: dict[str, Any] = json.loads((ROOT / "results" / "black_box.json").read_text("utf-8"))
+    settings = ", ".join(f"{name}={value:g}" for name, value in found["settings"].items())
+    tables = f"{markdown(found['power'])}\n\nFalse alarms:\n\n{markdown(found['false_alarms'])}"
+    return f"{tables}\n\n`{found['command']}`: {settings.replace('_', ' ')}."
+
+
+def rules_table() -> str:
+    """Speed and price of four rules, and every verdict, from the newest complete run of rules."""
+    summary, path = committed_run("rules")
+    table = prices(summary)
+    return "\n".join(
+        [
+            *table_lines(table),
+            "",
+            *(f"- {line}" for line in verdicts(summary)),
+            "",
+            f"{summary.target}, {summary.dtype}, {summary.device}; {state(summary)}. "
+            f"Files: [{path}](../{path}).",
+        ]
+    )
+
+
+def agreement() -> str:
+    """How far llama.cpp on quantised weights is from a float32 replay."""
+    path = ROOT / "results" / "llamacpp_agreement.json"
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    share = found["greedy_first_choice"] / found["greedy_tokens"]
+    return (
+        f"Against a float32 replay of its plain outputs: {found['greedy_first_choice']} of "
+        f"{found['greedy_tokens']} greedy tokens ({share:.1%}) are the first choice there; "
+        f"KL(server, replay) is {found['kl_nats']:.2g} ± {found['kl_error']:.1g} nats per token "
+        f"over {found['sampled_tokens']} sampled tokens. Nothing is asserted of that: the server "
+        "rounds activations for its quantised kernels."
+    )
+
+
+SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"quickstart": quickstart_output, "reference": reference_table},
+    "docs/engines.md": {
+        "commands": pasted_commands,
+        "llamacpp": llamacpp_output,
+        "engines": engines_output,
+        "agreement": agreement,
+    },
+    "docs/performance.md": {"bench": bench_table, "evidence": evidence_table},
+    "docs/fidelity.md": {"rules": rules_table, "selftest": selftest_tables, "blackbox": black_box},
+}
