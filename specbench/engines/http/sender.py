@@ -88,6 +88,10 @@ class Sender:
         try:
             answer = await read_answer(exchange, self.dialect)
             write_down(trace, request, answer, self.starts)
+            told = any(piece.prompt_tokens is not None for _, piece in answer.events)
+            if not told and _route(target, request) == "chat":
+                # The server rendered the prompt and does not say how long it became.
+                trace.prompt_tokens = 0
         except Exception as error:
             # Whatever a server says, the other requests go on; half a record is no record.
             trace = begun()
@@ -103,15 +107,7 @@ class Sender:
         Raises:
             SpecbenchError: the dialect or the route cannot express the request.
         """
-        route = target.routes[0]
-        if request.passed_on and route != "chat":
-            if "chat" not in target.routes:
-                fields = ", ".join(sorted(request.passed_on))
-                raise SpecbenchError(
-                    f"{fields} need the chat route, which is not used here",
-                    "type: --set server.route=chat",
-                )
-            route = "chat"
+        route = _route(target, request)
         if route == "text" and (text := self.texts.get(request.token_ids)) is not None:
             request = replace(request, messages=({"role": "user", "content": text},))
         wish = Wish(route, self.options.prefix_cache != "off", self.raw)
@@ -160,6 +156,18 @@ def pause_s(asked_s: float | None, attempts: int) -> float:
     """
     wait_s = FIRST_WAIT_S * 2 ** (attempts - 1) if asked_s is None else asked_s
     return min(wait_s, LONGEST_WAIT_S)
+
+
+def _route(target: Target, request: Request) -> str:
+    if not request.passed_on or target.routes[0] == "chat":
+        return target.routes[0]
+    if "chat" not in target.routes:
+        fields = ", ".join(sorted(request.passed_on))
+        raise SpecbenchError(
+            f"{fields} need the chat route, which is not used here",
+            "type: --set server.route=chat",
+        )
+    return "chat"
 
 
 def refuses(exchange: Exchange, name: str) -> bool:

@@ -236,3 +236,14 @@ def test_closed_loop_keeps_its_places_full():
     ) as server:
         decode(server, numbered(9), concurrency=3)
         assert server.peak == 3
+
+
+@pytest.mark.parametrize(("counted", "known"), [(True, 5), (False, 0)])
+def test_a_prompt_that_the_server_rendered_is_as_long_as_the_server_says(counted, known):
+    events = [(0.0, chat("cat")), (0.0, chat(" dog", finish="stop"))]
+    events += [(0.0, usage_only(2, prompt=5))] if counted else []
+    with FakeServer(stream(*events, (0.0, DONE))) as server, attached(server) as engine:
+        # Ids are at hand, but the chat route sends none.
+        (trace,) = engine.run(ARM, [request(ids=(1, 2, 3))], 1)
+    assert trace.ok
+    assert (trace.effective.get("prompt_tokens", trace.prompt_tokens)) == known
