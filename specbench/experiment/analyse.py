@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from specbench.core.arm import PLAIN
 from specbench.core.table import COLUMNS
 from specbench.core.trace import Window
-from specbench.experiment.guarding import around, draft_is_target, prompt_guards
+from specbench.experiment.guarding import around, draft_is_target
 from specbench.experiment.quality import measure_quality
 from specbench.fidelity.greedy import Kind
 from specbench.fidelity.verdict import Status
-from specbench.measure.guards import Guard, cell_guards, concurrency_guard
+from specbench.measure.guards import Guard, cell_guards, concurrency_guard, prompt_guards
 from specbench.report.markdown import markdown
 from specbench.results.cells import ALL_SUITES, Cell, MeasuredCell, measure_cells
 from specbench.results.fidelity import LOSSY, MEANINGLESS, CellFidelity, measure_fidelity
@@ -72,7 +72,7 @@ def _guards(recorded: Recorded, cells: Mapping[Cell, MeasuredCell]) -> dict[Cell
                 draft_is_target=draft_is_target(manifest, manifest.arm(cell.arm)),
                 around=around(recorded, cell, measured.windows, _plain_windows(cells, cell)),
             ),
-            *prompt_guards(manifest, cell.suite),
+            *prompt_guards(manifest.prompts.get(cell.suite, {})),
         ]
         for cell, measured in cells.items()
         if not cell.category

@@ -1,4 +1,4 @@
-"""What is told to the guards about a cell beside its traces, and the guards of whole suites."""
+"""What is told to the guards about a cell beside its traces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from specbench.catalog import SERVERS
 from specbench.core.manifest import ArmFactors, Manifest
 from specbench.core.trace import Window
 from specbench.experiment.schema import check
-from specbench.measure.guards import Around, Guard
+from specbench.measure.guards import Around
 from specbench.results.cells import Cell
 from specbench.results.read import Recorded
 
@@ -63,14 +63,3 @@ def draft_is_target(manifest: Manifest, arm: ArmFactors) -> bool:
     """Whether the draft is the target by name: then full acceptance is expected."""
     target = check(manifest.experiment, f"experiment of run {manifest.run}").target.model
     return arm.drafter_options.get("model") == target
-
-
-def prompt_guards(manifest: Manifest, suite: str) -> list[Guard]:
-    """What the statistics of a suite's prompts warn of (case D15)."""
-    statistics = manifest.prompts.get(suite, {})
-    warnings = statistics.get("warnings")
-    texts = [str(text) for text in warnings] if isinstance(warnings, list | tuple) else []
-    return [
-        Guard("degenerate_prompts", text, "use real text; `specbench suites stats` shows the suite")
-        for text in texts
-    ]

@@ -1,10 +1,14 @@
 """Each guard fires on its case and stays silent on a sound run."""
 
+from dataclasses import asdict
+
 import pytest
 
+from specbench.core.suite import Prompt
 from specbench.core.trace import Finish, Lane, Span, Tick, TickKind
 from specbench.measure.guards import cell_guards, concurrency_guard, prompt_guards
 from specbench.metrics.table import measure_cell
+from specbench.suites.statistics import prompt_statistics
 from tests.metrics.traces import MS, SEED, timed, trace
 
 
@@ -157,8 +161,15 @@ def test_a10_acceptance_by_concurrency():
 
 
 def test_d15_filler_prompts():
-    found = prompt_guards([list(range(30))] * 200)
-    assert [guard.code for guard in found] == ["repetitive_prompts"]
+    def guards(*texts):
+        prompts = [Prompt(f"p{n}", "all", "test", (text,)) for n, text in enumerate(texts)]
+        return list(prompt_guards(asdict(prompt_statistics(prompts))))
+
+    def words(*numbers):
+        return " ".join(f"w{number}" for number in range(*numbers))
+
+    found = guards(*[words(30)] * 200)
+    assert {guard.code for guard in found} == {"degenerate_prompts"}
     assert "0.0050" in found[0].text
-    assert prompt_guards([list(range(30)), list(range(20, 60))]) == []
-    assert prompt_guards([]) == []
+    assert guards(words(30), words(20, 60)) == []
+    assert list(prompt_guards({})) == []

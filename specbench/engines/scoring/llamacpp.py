@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specbench.engines.scoring.listed import listed
-from specbench.engines.scoring.protocol import Ask
+from specbench.engines.scoring.protocol import Ask, other_kind
 from specbench.errors import SpecbenchError
 from specbench.fidelity.kept import TopRow
 
@@ -57,9 +57,8 @@ class LlamacppScorer:
                     )
                 row = answer["completion_probabilities"][0]["top_logprobs"]
             except (KeyError, IndexError, TypeError):
-                raise SpecbenchError(
-                    "the server gave no completion_probabilities: it is no llama.cpp server",
-                    "name the kind of server with --reference-engine",
+                raise other_kind(
+                    "the server gave no completion_probabilities: it is no llama.cpp server"
                 ) from None
             pairs = [(int(entry["id"]), float(entry["logprob"])) for entry in row]
             rows.append(listed(pairs, top, self.rounding, vocabulary))
@@ -70,10 +69,7 @@ def _letter(ask: Ask) -> int:
     """A token that is a whole character."""
     found = ask("/tokenize", {"content": "a", "add_special": False}).get("tokens")
     if not isinstance(found, list) or not found or not isinstance(found[0], int):
-        raise SpecbenchError(
-            "the server does not tokenise: it is no llama.cpp server",
-            "name the kind of server with --reference-engine",
-        )
+        raise other_kind("the server does not tokenise: it is no llama.cpp server")
     return found[0]
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from specbench.errors import SpecbenchError
 from specbench.fidelity.kept import TopRow
+
+
+def other_kind(what: str) -> SpecbenchError:
+    """The error for an answer that is none of the kind of server that was named."""
+    return SpecbenchError(what, "name the kind of server with --reference-engine")
 
 
 class Ask(Protocol):

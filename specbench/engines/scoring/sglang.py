@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specbench.engines.scoring.listed import listed
-from specbench.engines.scoring.protocol import Ask
+from specbench.engines.scoring.protocol import Ask, other_kind
 from specbench.errors import SpecbenchError
 from specbench.fidelity.kept import TopRow
 
@@ -45,9 +45,8 @@ class SglangScorer:
             facts = answer["meta_info"]
             own, rows = facts["input_token_logprobs"], facts["input_top_logprobs"]
         except (KeyError, TypeError):
-            raise SpecbenchError(
-                "the server gave no input_top_logprobs: it is no SGLang server",
-                "name the kind of server with --reference-engine",
+            raise other_kind(
+                "the server gave no input_top_logprobs: it is no SGLang server"
             ) from None
         count = len(output)
         # Counted from the end: whether the first entry is there differs between versions.

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specbench.engines.scoring.listed import listed
-from specbench.engines.scoring.protocol import Ask
+from specbench.engines.scoring.protocol import Ask, other_kind
 from specbench.errors import SpecbenchError
 from specbench.fidelity.kept import TopRow
 
@@ -46,9 +46,8 @@ class VllmScorer:
             found = answer["choices"][0]["prompt_logprobs"]
             rows = found[len(prompt) :]
         except (KeyError, IndexError, TypeError):
-            raise SpecbenchError(
-                "the server gave no prompt_logprobs: it is no vLLM server, or an old one",
-                "name the kind of server with --reference-engine",
+            raise other_kind(
+                "the server gave no prompt_logprobs: it is no vLLM server, or an old one"
             ) from None
         if len(found) != len(prompt) + len(output):
             raise SpecbenchError(

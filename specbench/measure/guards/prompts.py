@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 
 from specbench.measure.guards.guard import Guard
 
-FEWEST_DISTINCT = 0.01
-"""Distinct over all prompt tokens; suites of real text stay well above it."""
 
-
-def prompt_guards(prompts: Sequence[Sequence[int]]) -> list[Guard]:
-    """Filler repeated over and over is drafted better than any real text (case D15).
+def prompt_guards(statistics: Mapping[str, object]) -> Iterator[Guard]:
+    """What the statistics of a suite's prompts warn of (case D15).
 
     Args:
-        prompts: token ids of every prompt of a suite.
+        statistics: of the prompts that were chosen, as the manifest holds them
+            (``suites.statistics``); empty where a run has none.
     """
-    total = sum(map(len, prompts))
-    distinct = len({token for prompt in prompts for token in prompt})
-    if not total or distinct / total >= FEWEST_DISTINCT:
-        return []
-    return [
-        Guard(
-            "repetitive_prompts",
-            f"{distinct} distinct tokens in {total} prompt tokens ({distinct / total:.4f})",
-            "use real text; acceptance on filler says nothing about it",
+    warnings = statistics.get("warnings")
+    for text in warnings if isinstance(warnings, list | tuple) else ():
+        yield Guard(
+            "degenerate_prompts",
+            str(text),
+            "use real text; `specbench suites stats` shows the suite",
         )
-    ]
