@@ -46,8 +46,8 @@ class CycModel:
             if visible is None:
                 visible = torch.ones(segment.count, segment.count, dtype=torch.bool).tril()
             line = keys[segment.slab, 0, :, 0]
-            prefix = line[: max(segment.start - self._hide, 0)]
-            own = line[segment.start : segment.start + segment.count]
+            prefix = line[: max(segment.before - self._hide, 0)]
+            own = line[segment.before : segment.start + segment.count]
             for row in range(segment.count):
                 seen = own[visible[row]]
                 length = len(prefix) + len(seen)

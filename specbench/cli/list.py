@@ -11,6 +11,7 @@ import click
 from specbench import catalog
 from specbench.cli.rows import Rows, format_options, simple, write
 from specbench.errors import SpecbenchError
+from specbench.experiment.combine import refusal
 from specbench.experiment.server_arms import launcher_of
 from specbench.results.definitions import DEFINITIONS
 from specbench.suites.hub import public_sets
@@ -19,14 +20,6 @@ from specbench.suites.loader import load_suite
 NEEDS_TORCH = "install specbench-llm[native] for details"
 
 DRAFT_LAWS = {"one_hot", "dense"}
-
-TRIALS = {
-    ("one_hot", False): {"one_hot"},
-    ("dense", False): {"iid"},
-    ("one_hot", True): {"one_hot", "deterministic_set"},
-    ("dense", True): {"iid", "without_replacement"},
-}
-"""(draft law, tree) -> how the candidates at one parent can have been chosen."""
 
 
 def _infos(table: str) -> dict[str, Any]:
@@ -142,27 +135,13 @@ def fit(drafter: Any, rule: Any) -> str:
     broken = next((info for info in (drafter, rule) if isinstance(info, str)), "")
     if broken:
         return broken
-    refusal = _refusal(drafter, drafter.law, rule)
-    if not refusal:
+    broken = refusal(drafter.default, rule)
+    if not broken:
         return "yes"
-    for (option, value), law in drafter.law_by_option.items():
-        if not _refusal(drafter, law, rule):
-            return f"with {option}={value}"
-    return f"no: {refusal}"
-
-
-def _refusal(drafter: Any, law: str, rule: Any) -> str:
-    """Why a rule cannot judge a drafter's drafts of this law; empty if it can."""
-    if law == "none":
-        return ""
-    if law not in rule.laws:
-        return f"law {law}"
-    if drafter.tree and not rule.tree:
-        return "tree"
-    kinds = TRIALS.get((law, drafter.tree), set())
-    if rule.trials and not kinds & {*rule.trials}:
-        return f"trials {' or '.join(sorted(kinds))}"
-    return ""
+    for options, drafts in drafter.variants:
+        if not refusal(drafts, rule):
+            return "with " + ", ".join(f"{name}={value}" for name, value in options.items())
+    return f"no: {broken}"
 
 
 LISTS: dict[str, Callable[[], Rows]] = {

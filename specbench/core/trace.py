@@ -92,7 +92,11 @@ class Tick:
 
 @dataclass(slots=True)
 class Steps:
-    """Columns over the decode steps of one request (METRICS: step)."""
+    """Columns over the decode steps of one request (METRICS: step).
+
+    ``proposed``, ``verified`` and ``judged`` count nodes; ``depth`` counts those of the longest
+    path that was judged. It may be left empty where all drafts are chains: then it is ``judged``.
+    """
 
     tick: list[int] = field(default_factory=list)
     proposed: list[int] = field(default_factory=list)
@@ -102,9 +106,15 @@ class Steps:
     committed: list[int] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     short_draft: list[str] = field(default_factory=list)
+    depth: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.tick)
+
+    @property
+    def depths(self) -> list[int]:
+        """Judged nodes on the longest path of every step."""
+        return self.depth or self.judged
 
 
 @dataclass(slots=True)

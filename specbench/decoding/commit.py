@@ -58,10 +58,10 @@ def _count(
     tick: int,
 ) -> None:
     """Append one step: what was proposed, verified, judged, accepted, committed (METRICS)."""
-    verified = draft.tree.counts[b]
+    verified, depth = draft.tree.counts[b], draft.tree.deepest[b]
     cut = committed < accepted + 1
     short = draft.short[b] if k else ShortDraft.OFF
-    if short is ShortDraft.NONE and draft.tree.chain and verified < k:
+    if short is ShortDraft.NONE and depth < k:
         short = ShortDraft.LIMIT
     steps = row.trace.steps
     steps.tick.append(tick)
@@ -69,6 +69,7 @@ def _count(
     steps.verified.append(verified)
     # Drafts behind a stop were never judged: neither accepted nor rejected.
     steps.judged.append(committed if cut else verified)
+    steps.depth.append(committed if cut else depth)
     steps.accepted.append(min(accepted, committed))
     steps.committed.append(committed)
     steps.cut.append(Cut(row.finish.value) if cut and row.finish else Cut.NONE)

@@ -38,40 +38,71 @@ class Tap:
     side: str
 
 
+Options = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFacts:
+    """What a drafter's drafts are like under given options; it decides which rules can judge them.
+
+    Attributes:
+        law: ``none``, ``one_hot`` or ``dense``: what tokens are drawn from.
+        trials: how the candidates at one parent were chosen: ``one_hot``, ``iid``, ``independent``,
+            ``without_replacement`` or ``deterministic_set``; empty where nothing is drafted.
+        tree: whether drafts are trees rather than chains.
+        stateful: whether state is carried from one request to the next.
+    """
+
+    law: str
+    trials: str = ""
+    tree: bool = False
+    stateful: bool = False
+
+
+ANY = "..."
+"""In ``DrafterInfo.variants``: whatever value the option has, as long as it is given."""
+
+CHOSEN = DraftFacts("one_hot", "one_hot")
+"""Chains of tokens chosen without chance."""
+SAMPLED = DraftFacts("dense", "iid")
+"""Chains of tokens drawn from full rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class DrafterInfo:
     """Declared facts of a drafter, for lists, plans and refusals before a model loads.
 
     Attributes:
         name, summary, source: catalogue name, one line, where the method is described.
-        law: ``none``, ``one_hot`` or ``dense``: what its drafts are drawn from.
-        tree: whether it drafts trees rather than chains.
-        taps: hidden states it reads from the target.
+        default: what drafts are like where no option says otherwise.
+        taps: hidden states of the target that it reads, in words; empty for none.
         kv: ``none``, ``own``, or ``target`` (aliases layers of the target).
-        needs_model: whether it loads a second model.
-        stateful: whether it carries state from one request to the next.
+        needs_model: whether ``options["model"]`` must be given.
         options: option name -> what it means, with its default.
-        law_by_option: (option, value) -> the law instead of ``law``.
+        variants: combinations of options under which drafts are of another kind, with that kind;
+            the last that an arm's options contain holds. ``ANY`` stands for every value given.
     """
 
     name: str
     summary: str
     source: str
-    law: str
-    tree: bool = False
-    taps: tuple[Tap, ...] = ()
+    default: DraftFacts
+    taps: str = ""
     kv: str = "none"
     needs_model: bool = False
-    stateful: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
-    law_by_option: Mapping[tuple[str, object], str] = field(default_factory=dict)
+    variants: Sequence[tuple[Options, DraftFacts]] = ()
 
-    def law_for(self, options: Mapping[str, object]) -> str:
-        """The draft law under an arm's options."""
-        for item in options.items():
-            if item in self.law_by_option:
-                return self.law_by_option[item]
-        return self.law
+    def facts(self, options: Options) -> DraftFacts:
+        """What drafts are like under an arm's options."""
+        found = self.default
+        for wanted, facts in self.variants:
+            if all(
+                options.get(name) == value or (value == ANY and options.get(name) is not None)
+                for name, value in wanted.items()
+            ):
+                found = facts
+        return found
 
 
 class Lossless(StrEnum):
@@ -243,6 +274,13 @@ class Drafter(Protocol):
 
     info: DrafterInfo
     taps: tuple[Tap, ...]
+
+    def room(self, k: int) -> int:
+        """KV rows that a step needs behind the committed ones, for drafting and verifying.
+
+        At least the nodes of the largest draft whose longest path is ``k``.
+        """
+        ...
 
     def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
         """Take in prompts; each row's first output token is already committed.

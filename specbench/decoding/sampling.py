@@ -135,3 +135,23 @@ def draw(weights: Tensor, uniform: Tensor) -> Tensor:
     # u * total may round up to total itself, which would fall behind the last token.
     point = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
     return torch.searchsorted(cumulative, point[:, None], right=True).squeeze(1)
+
+
+def draw_without_replacement(weights: Tensor, uniforms: Tensor) -> Tensor:
+    """n draws per row, each from the row without the tokens drawn before it, renormalised.
+
+    Args:
+        weights: non-negative [M, V], not necessarily normalised.
+        uniforms: float64 [M, n] in [0, 1).
+
+    Returns:
+        int64 [M, n] ids; -1 once a row has no token of positive weight left.
+    """
+    left = weights.clone()
+    found = []
+    for number in uniforms.unbind(1):
+        empty = left.amax(1) <= 0
+        token = torch.where(empty, 0, draw(left, number).clamp(max=left.shape[1] - 1))
+        left.scatter_(1, token[:, None], 0.0)
+        found.append(torch.where(empty, -1, token))
+    return torch.stack(found, 1)

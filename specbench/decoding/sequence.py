@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Tokens
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from specbench.core.request import Request
 from specbench.core.trace import Finish, Trace
 from specbench.decoding.stops import StopChecker
+
+
+class Steering(Protocol):
+    """Says what is drafted in a drafter's stead: replay forces recorded tokens, tests plant some.
+
+    ``path`` holds the tokens drafted so far on the way to the place.
+    """
+
+    def row(self, path: Tokens, logits: Tensor) -> Tensor:
+        """The draft's logits [V] behind ``path``, as they are or others; a law like any other."""
+        ...
+
+    def token(self, path: Tokens) -> int | None:
+        """The token of a chain behind ``path``, whatever its law says; None = as drawn."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -24,6 +42,7 @@ class Sequence:
         step: index of the next decode step; it keys the random streams.
         finish: set when the output ended.
         rule_state: what the acceptance rule carries over steps.
+        steering: what is drafted instead of what the drafter would; None in every run.
     """
 
     request: Request
@@ -33,6 +52,7 @@ class Sequence:
     step: int = 0
     finish: Finish | None = None
     rule_state: object = None
+    steering: Steering | None = None
     _buffer: npt.NDArray[np.int64] = field(init=False)
     length: int = field(init=False)
 

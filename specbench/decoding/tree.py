@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,9 +18,12 @@ ROOT = -1
 PAD = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TokenTree:
     """Token ids and parents of drafted nodes.
+
+    Depths and ancestors are found once, on the host, and kept: rule, attention and random numbers
+    ask for the same ones.
 
     Attributes:
         ids: int64 [B, N], ``PAD`` behind the last node of a request.
@@ -41,29 +46,42 @@ class TokenTree:
         """bool [B, N]: real nodes. A negative id is a hole: never accepted, never a draft."""
         return self.ids >= 0
 
+    @cached_property
+    def deepest(self) -> tuple[int, ...]:
+        """Nodes on the longest path of every request."""
+        if self.chain:
+            return self.counts
+        table = self.depths().cpu().numpy()
+        return tuple(int(table[b, :count].max(initial=0)) for b, count in enumerate(self.counts))
+
     def depths(self) -> Tensor:
         """int64 [B, N]: 1 for children of the root."""
-        if self.chain:
-            return torch.arange(1, self.width + 1, device=self.ids.device).expand_as(self.ids)
-        depth = torch.zeros_like(self.ids)
-        for node in range(self.width):
-            parent = self.parents[:, node : node + 1]
-            above = depth.gather(1, parent.clamp(min=0)).squeeze(1)
-            depth[:, node] = torch.where(parent.squeeze(1) < 0, 1, above + 1)
-        return depth
+        return self._places[0]
 
     def ancestors(self) -> Tensor:
         """bool [B, N, N]: entry (i, j) says that node i sees node j (itself included)."""
+        return self._places[1]
+
+    @cached_property
+    def _places(self) -> tuple[Tensor, Tensor]:
+        """Depths and ancestors, level by level: the work grows with the depth, not with N."""
         batch, width = self.ids.shape
-        eye = torch.eye(width, dtype=torch.bool, device=self.ids.device)
+        device = self.ids.device
         if self.chain:
-            return torch.ones_like(eye).tril().expand(batch, width, width)
-        mask = eye.expand(batch, width, width).clone()
-        for node in range(width):
-            parent = self.parents[:, node]
-            above = mask[torch.arange(batch, device=self.ids.device), parent.clamp(min=0)]
-            mask[:, node] |= above & (parent >= 0)[:, None]
-        return mask
+            line = torch.arange(1, width + 1, device=device).expand(batch, width)
+            below = torch.ones(width, width, dtype=torch.bool, device=device).tril()
+            return line, below.expand(batch, width, width)
+        parents = self.parents.cpu().numpy()
+        depth = np.ones((batch, width), dtype=np.int64)
+        visible = np.broadcast_to(np.eye(width, dtype=bool), (batch, width, width)).copy()
+        owner, node = np.indices((batch, width)).reshape(2, -1)
+        above = parents.reshape(-1)
+        while len(owner := owner[above >= 0]):
+            node, above = node[above >= 0], above[above >= 0]
+            depth[owner, node] += 1
+            visible[owner, node, above] = True
+            above = parents[owner, above]
+        return torch.from_numpy(depth).to(device), torch.from_numpy(visible).to(device)
 
 
 def chain(ids: Tensor, counts: tuple[int, ...]) -> TokenTree:
@@ -84,6 +102,8 @@ class TrialKind(IntEnum):
     IID = 1
     WITHOUT_REPLACEMENT = 2
     DETERMINISTIC_SET = 3
+    INDEPENDENT = 4
+    """Independent draws, each from a law of its own: several drafters at one node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+import torch
 
 from specbench.errors import UsageError
 from specbench.models import selfcheck, vocabulary
 from specbench.models.early_exit import early_exit
+from specbench.models.heads.build import build_feature_head
+from specbench.models.heads.configs import HeadCheckpoint, TargetShape
+from specbench.models.heads.packed import PackedHead
+from specbench.models.heads.read import read_head
 from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel, load_model
 from specbench.models.locate import locate
+from specbench.models.opened import model_facts
 from specbench.models.packed import PackedModel
 
 if TYPE_CHECKING:
-    from specbench.models.kv_pool import KVPool
+    from specbench.models.kv_pool import KVPool, LayerGeometry
+
+
+class Packed(Protocol):
+    """What keeps KV in the pool under an owner's name."""
+
+    owner: str
+
+    def geometry(self) -> list[LayerGeometry]: ...
+
+    def use(self, pool: KVPool) -> None: ...
+
+    def forget(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDraft:
+    """Something loaded for an arm.
+
+    Attributes:
+        facts: name, hash, format and switches, for the manifest.
+        weight_bytes: bytes in memory that are not the target's.
+        kv_bytes: bytes of keys and values per token.
+    """
+
+    facts: Mapping[str, object]
+    weight_bytes: int
+    kv_bytes: int
+
 
 _CHECKED_WIDTH = 2
 """A draft feeds at most two tokens per request and step: its last accepted one and the next."""
@@ -31,7 +66,7 @@ class BuildContext:
         target_model: its packed forward.
         vocabulary: rows of the target's logits.
         prepack: whether CPU linears are packed.
-        drafts: second models loaded for this arm, for memory and the manifest.
+        loaded: what was loaded for this arm, for memory and the manifest.
     """
 
     arm: str
@@ -39,8 +74,8 @@ class BuildContext:
     target_model: PackedModel
     vocabulary: int
     prepack: bool
-    drafts: list[LoadedModel] = field(default_factory=list)
-    models: list[PackedModel] = field(default_factory=list)
+    loaded: list[LoadedDraft] = field(default_factory=list)
+    models: list[Packed] = field(default_factory=list)
     _owners: list[Callable[[KVPool], None]] = field(default_factory=list)
 
     def own_model(self, options: dict[str, object]) -> tuple[PackedModel, LoadedModel]:
@@ -79,11 +114,8 @@ class BuildContext:
             vocabulary.padding_mask(rows, match.real_ids, loaded.device),
         )
         selfcheck.check(model, name, _CHECKED_WIDTH)
-        self._owners.append(
-            lambda pool: pool.add_owner(model.owner, model.geometry(), loaded.dtype)
-        )
-        self.models.append(model)
-        self.drafts.append(loaded)
+        self._own(model, loaded.dtype)
+        self.loaded.append(LoadedDraft(model_facts(loaded), loaded.weight_bytes, model.kv_bytes))
         return model, loaded
 
     def early_exit(self, layers: int) -> PackedModel:
@@ -94,6 +126,43 @@ class BuildContext:
         self._owners.append(lambda pool: pool.alias(owner, self.target_model.owner, layers))
         self.models.append(model)
         return model
+
+    def own_head(self, options: dict[str, object], families: Sequence[str]) -> PackedHead:
+        """A head with KV of its own, read from a checkpoint; see ``models.heads``.
+
+        Args:
+            options: the arm's; ``model`` names the checkpoint, by default the target's own folder.
+            families: what the drafter can run, of ``models.heads.configs.FAMILIES``.
+
+        Raises:
+            UsageError: a checkpoint of another family.
+            PrerequisiteError: no such checkpoint, or one that does not fit the target.
+        """
+        checkpoint = self.checkpoint(options, families)
+        head = build_feature_head(checkpoint, self.target, prepack=self.prepack)
+        packed = PackedHead(head, f"draft:{self.arm}", self.vocabulary, self.target_model.padding)
+        self._own(packed, packed.dtype)
+        self.note(checkpoint, packed.weight_bytes, packed.kv_bytes)
+        return packed
+
+    def checkpoint(self, options: dict[str, object], families: Sequence[str]) -> HeadCheckpoint:
+        """The checkpoint that ``options["model"]`` names; arguments and errors as ``own_head``."""
+        name = options.get("model")
+        return read_head(
+            self.target.location if name is None else locate(str(name)),
+            families=families,
+            target=TargetShape.of(self.target.config),
+            dtype=str(options.get("dtype") or str(self.target.dtype).removeprefix("torch.")),
+            arm=self.arm,
+        )
+
+    def note(self, checkpoint: HeadCheckpoint, weight_bytes: int, kv_bytes: int) -> None:
+        """Keep what was loaded for records."""
+        self.loaded.append(LoadedDraft(checkpoint.facts(), weight_bytes, kv_bytes))
+
+    def _own(self, model: Packed, dtype: torch.dtype) -> None:
+        self._owners.append(lambda pool: pool.add_owner(model.owner, model.geometry(), dtype))
+        self.models.append(model)
 
     def use(self, pool: KVPool) -> None:
         """Declare this arm's owners in a pool and make its models use it."""

@@ -14,11 +14,13 @@ import torch
 from torch import Tensor
 
 from specbench.core.trace import ShortDraft
-from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
+from specbench.decoding.protocols import CHOSEN, SAMPLED, Acceptance, Draft, DrafterInfo, Tap
 from specbench.decoding.sequence import Sequence as DecodedSequence
-from specbench.drafters.autoregressive import ChainSampler
 from specbench.drafters.build import BuildContext, choice
-from specbench.drafters.chain import chain_draft, no_draft
+from specbench.drafters.chain import no_draft
+from specbench.drafters.draft_rows import DraftRows
+from specbench.drafters.grow.chain import Chain
+from specbench.drafters.grow.packed import PackedAdvance
 from specbench.models.packed_batch import Segment, pack
 from specbench.models.target import PackedForward
 
@@ -26,7 +28,7 @@ INFO = DrafterInfo(
     name="draft_model",
     summary="a smaller causal LM with its own KV drafts token by token",
     source="Leviathan et al. 2023, 2211.17192; Chen et al. 2023, 2302.01318",
-    law="dense",
+    default=SAMPLED,
     kv="own",
     needs_model=True,
     options={
@@ -35,7 +37,7 @@ INFO = DrafterInfo(
         "dtype": "data type of the draft (that of the target)",
         "sampling": "sampled: draw from the processed row; greedy: take the argmax (sampled)",
     },
-    law_by_option={("sampling", "greedy"): "one_hot"},
+    variants=(({"sampling": "greedy"}, CHOSEN),),
 )
 
 
@@ -57,7 +59,7 @@ class DraftModelDrafter:
     ) -> None:
         self._model = model
         self._context = context
-        self._sampler = ChainSampler(model, vocabulary, sampled)
+        self._chain = Chain(DraftRows(vocabulary), sampled)
         self._carried: dict[int, Tensor] = {}
 
     @classmethod
@@ -66,6 +68,10 @@ class DraftModelDrafter:
         sampled = choice(options, "sampling", ("sampled", "greedy"), context.arm) == "sampled"
         model, loaded = context.own_model(options)
         return cls(model, context.vocabulary, loaded.context_limit, sampled)
+
+    def room(self, k: int) -> int:
+        """Rows of the largest draft."""
+        return self._chain.room(k)
 
     def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
         """Prefill the draft with prompt and first token."""
@@ -87,9 +93,8 @@ class DraftModelDrafter:
             return no_draft(short, self._model.pool.device)
         blank = torch.zeros_like(next(iter(self._carried.values())))
         logits = torch.stack([self._carried.get(row.slab, blank) for row in rows])
-        starts = [row.length for row in rows]
-        ids, laws = self._sampler.draft(rows, room, starts, logits)
-        return chain_draft(ids, tuple(room), laws, short)
+        advance = PackedAdvance(self._model, rows, [row.length for row in rows])
+        return self._chain.grow(rows, room, logits, advance, short)
 
     def observe(
         self,

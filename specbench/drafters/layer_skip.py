@@ -12,11 +12,13 @@ from collections.abc import Sequence
 import torch
 
 from specbench.core.trace import ShortDraft
-from specbench.decoding.protocols import Draft, DrafterInfo
+from specbench.decoding.protocols import CHOSEN, SAMPLED, Draft, DrafterInfo
 from specbench.decoding.sequence import Sequence as DecodedSequence
-from specbench.drafters.autoregressive import ChainSampler
 from specbench.drafters.build import BuildContext, choice, whole
-from specbench.drafters.chain import chain_draft, no_draft
+from specbench.drafters.chain import no_draft
+from specbench.drafters.draft_rows import DraftRows
+from specbench.drafters.grow.chain import Chain
+from specbench.drafters.grow.packed import PackedAdvance
 from specbench.drafters.stateless import StatelessDrafter
 from specbench.models.packed_batch import Segment, pack
 from specbench.models.target import PackedForward
@@ -25,13 +27,13 @@ INFO = DrafterInfo(
     name="layer_skip",
     summary="the target's first layers with its norm and head draft (early exit)",
     source="Elhoushi et al. 2024, 2404.16710",
-    law="dense",
+    default=SAMPLED,
     kv="target",
     options={
         "layers": "number of layers E to run, 1 <= E < layers of the target (a third of them)",
         "sampling": "sampled: draw from the processed row; greedy: take the argmax (sampled)",
     },
-    law_by_option={("sampling", "greedy"): "one_hot"},
+    variants=(({"sampling": "greedy"}, CHOSEN),),
 )
 
 
@@ -48,7 +50,7 @@ class LayerSkipDrafter(StatelessDrafter):
 
     def __init__(self, model: PackedForward, vocabulary: int, sampled: bool = True) -> None:
         self._model = model
-        self._sampler = ChainSampler(model, vocabulary, sampled)
+        self._chain = Chain(DraftRows(vocabulary), sampled)
 
     @classmethod
     def build(cls, options: dict[str, object], context: BuildContext) -> LayerSkipDrafter:
@@ -69,5 +71,5 @@ class LayerSkipDrafter(StatelessDrafter):
         segments = [Segment(row.slab, at, 1) for row, at in zip(rows, starts, strict=True)]
         last = torch.tensor([row.tokens[-1] for row in rows])
         logits, _ = self._model.forward(pack(segments, last, "all"))
-        ids, laws = self._sampler.draft(rows, room, [at + 1 for at in starts], logits)
-        return chain_draft(ids, tuple(room), laws, short)
+        advance = PackedAdvance(self._model, rows, [at + 1 for at in starts])
+        return self._chain.grow(rows, room, logits, advance, short)

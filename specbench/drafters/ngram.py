@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from specbench.core.trace import ShortDraft
-from specbench.decoding.protocols import Draft, DrafterInfo
+from specbench.decoding.protocols import CHOSEN, Draft, DrafterInfo
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.build import BuildContext, choice, whole
 from specbench.drafters.chain import one_hot_draft
@@ -24,7 +24,7 @@ INFO = DrafterInfo(
     name="ngram",
     summary="prompt lookup: what followed the longest matching suffix earlier in the request",
     source="Saxena 2023, prompt lookup decoding",
-    law="one_hot",
+    default=CHOSEN,
     options={
         "min_n": "shortest suffix looked up, in tokens (1)",
         "max_n": "longest suffix looked up, in tokens (3)",

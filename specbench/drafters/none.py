@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from specbench.core.trace import ShortDraft
-from specbench.decoding.protocols import Draft, DrafterInfo
+from specbench.decoding.protocols import Draft, DrafterInfo, DraftFacts
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.build import BuildContext
 from specbench.drafters.chain import no_draft
@@ -17,7 +17,7 @@ INFO = DrafterInfo(
     name="none",
     summary="plain decoding: one target forward per token",
     source="the arm every speed-up is paired with",
-    law="none",
+    default=DraftFacts("none"),
 )
 
 

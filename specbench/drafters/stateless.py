@@ -15,6 +15,10 @@ class StatelessDrafter:
 
     taps: tuple[Tap, ...] = ()
 
+    def room(self, k: int) -> int:
+        """The nodes of a chain."""
+        return k
+
     def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
         """Nothing to prepare."""
 

@@ -17,13 +17,13 @@ from specbench.decoding.loop import DecodeLoop
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.stops import StopChecker, token_cap
 from specbench.decoding.timing import TickRecorder
-from specbench.drafters.build import BuildContext
+from specbench.drafters.build import BuildContext, Packed
 from specbench.engines.scheduler import serve
 from specbench.errors import SpecbenchError, UsageError
 from specbench.models.detokenize import IncrementalText, full_text
 from specbench.models.device import clock_for, peak_bytes
 from specbench.models.kv_pool import KVPool
-from specbench.models.opened import model_facts, open_target
+from specbench.models.opened import open_target
 from specbench.models.packed import PackedModel
 from specbench.models.target import PackedTarget
 
@@ -91,9 +91,9 @@ class NativeEngine:
             "engine": self.name,
             **self._target.facts(),
             "drafts": {
-                name: [model_facts(draft) for draft in context.drafts]
+                name: [draft.facts for draft in context.loaded]
                 for name, context in self._contexts.items()
-                if context.drafts
+                if context.loaded
             },
             "torch_threads": torch.get_num_threads(),
         }
@@ -125,13 +125,12 @@ class NativeEngine:
 
     def memory(self, arm: str) -> ArmMemory:
         """Weights and KV bytes of an arm; an early exit has neither of its own."""
-        context = self._contexts[arm]
-        own = [model for model in context.models if model.owner.startswith("draft:")]
+        loaded = self._contexts[arm].loaded
         return ArmMemory(
             self._loaded.weight_bytes,
-            sum(draft.weight_bytes for draft in context.drafts),
-            _kv_bytes(self._model),
-            sum(_kv_bytes(model) for model in own),
+            sum(draft.weight_bytes for draft in loaded),
+            self._model.kv_bytes,
+            sum(draft.kv_bytes for draft in loaded),
             peak_bytes(self._loaded.device),
         )
 
@@ -161,8 +160,8 @@ class NativeEngine:
                 yield self._trace(request, arm, concurrency)
         if not going:
             return
-        pool = self._pool_for(going, concurrency, self._specs[arm].k)
         drafter = self._drafters[arm]
+        pool = self._pool_for(going, concurrency, drafter.room(self._specs[arm].k))
 
         def admit(request: Request) -> DecodedSequence:
             return self._admit(request, arm, concurrency, pool)
@@ -201,10 +200,11 @@ class NativeEngine:
             finish=Finish.LENGTH,
         )
 
-    def _pool_for(self, requests: Sequence[Request], concurrency: int, k: int) -> KVPool:
-        """A pool with room for the largest request, kept while it fits."""
+    def _pool_for(self, requests: Sequence[Request], concurrency: int, drafted: int) -> KVPool:
+        """A pool with room for the largest request and its drafts, kept while it fits."""
         slabs = min(concurrency, len(requests))
-        need = max(n + token_cap(r.limits, n) for r in requests for n in [len(r.token_ids)]) + k + 1
+        longest = max(n + token_cap(r.limits, n) for r in requests for n in [len(r.token_ids)])
+        need = longest + drafted + 1
         pool = self._pool
         if pool is None or pool.slabs < slabs or pool.capacity < need:
             # The old pool goes first: both together need not fit.
@@ -217,7 +217,7 @@ class NativeEngine:
             self._pool = pool
         return pool
 
-    def _models(self) -> list[PackedModel]:
+    def _models(self) -> list[Packed]:
         return [self._model, *(m for c in self._contexts.values() for m in c.models)]
 
     def begin(self, arms: Sequence[str], start: int) -> Mapping[str, Mapping[str, object]]:
@@ -248,11 +248,6 @@ class NativeEngine:
 def open_engine(target: Mapping[str, Any], arms: Sequence[ArmSpec]) -> NativeEngine:
     """The catalogue's factory."""
     return NativeEngine(target, arms)
-
-
-def _kv_bytes(model: PackedModel) -> int:
-    size = next(model.model.parameters()).element_size()
-    return sum(size * g.kv_heads * (g.key_size + g.value_size) for g in model.geometry())
 
 
 def _hash_ids(ids: Sequence[int]) -> str:

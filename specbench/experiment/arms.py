@@ -10,26 +10,24 @@ from specbench.core.arm import ArmSpec
 from specbench.core.manifest import UNKNOWN, ArmFactors
 from specbench.core.request import GREEDY_BELOW
 from specbench.errors import PrerequisiteError, UsageError
+from specbench.experiment.combine import CHAIN_RULE, TREE_RULE, Drafts, Judge, refusal
 from specbench.experiment.server_arms import server_factors
 
 
 class DrafterFacts(Protocol):
     """What a drafter's ``info`` declares."""
 
-    tree: bool
     needs_model: bool
     options: Mapping[str, str]
 
-    def law_for(self, options: Mapping[str, object]) -> str:
-        """The draft law under an arm's options."""
+    def facts(self, options: Mapping[str, object]) -> Drafts:
+        """What drafts are like under an arm's options."""
         ...
 
 
-class RuleFacts(Protocol):
+class RuleFacts(Judge, Protocol):
     """What a rule's ``info`` declares."""
 
-    laws: Sequence[str]
-    tree: bool
     sampled: bool
 
     def lossless_with(self, options: Mapping[str, object]) -> str:
@@ -127,18 +125,8 @@ def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
             f"{where}: drafter {arm.drafter} needs a draft model",
             'give --draft MODEL, or options = { model = "..." }',
         )
-    law = drafter.law_for(arm.drafter_options)
-    if law not in rule.laws:
-        raise UsageError(
-            f"{where}: rule {arm.rule} cannot judge drafter {arm.drafter}: it takes drafts of law "
-            f"{' or '.join(rule.laws)}, not {law}",
-            "`specbench list matrix` shows what combines",
-        )
-    if drafter.tree and not rule.tree:
-        raise UsageError(
-            f"{where}: rule {arm.rule} judges chains, drafter {arm.drafter} drafts trees",
-            "`specbench list matrix` shows what combines",
-        )
+    drafts = drafter.facts(arm.drafter_options)
+    _refuse_mismatch(where, arm, drafts, rule)
     if hottest >= GREEDY_BELOW and not rule.sampled:
         raise UsageError(
             f"{where}: rule {arm.rule} judges temperature 0 only, but the run has {hottest:g}",
@@ -150,12 +138,42 @@ def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
         k=arm.k,
         rule=arm.rule,
         engine=arm.engine,
-        tree="tree" if drafter.tree else "chain",
-        draft_law=law,
+        tree="tree" if drafts.tree else "chain",
+        draft_law=drafts.law,
         lossless=str(rule.lossless_with(arm.rule_options)) or UNKNOWN,
         drafter_options=arm.drafter_options,
         rule_options=arm.rule_options,
     )
+
+
+def _refuse_mismatch(where: str, arm: ArmSpec, drafts: Drafts, rule: Judge) -> None:
+    broken = refusal(drafts, rule)
+    if not broken:
+        return
+    what = {
+        "law": f"it takes drafts of law {' or '.join(rule.laws)}, not {drafts.law}",
+        "tree": "it judges chains, and these drafts are trees",
+        "trials": f"its candidates must be {' or '.join(rule.trials)}, and these are "
+        f"{drafts.trials}",
+    }[broken.partition(" ")[0]]
+    other = TREE_RULE if drafts.tree or drafts.trials == "independent" else CHAIN_RULE
+    raise UsageError(
+        f"{where}: rule {arm.rule} cannot judge drafter {arm.drafter}: {what}",
+        f"use rule = {other!r}; `specbench list matrix` shows what combines",
+    )
+
+
+def default_rule(drafter: str, options: Mapping[str, object]) -> str:
+    """The rule of an arm in this process that names none: one that judges its drafts.
+
+    A drafter that is unknown or cannot be imported is reported elsewhere.
+    """
+    try:
+        info = cast(DrafterFacts, resolved("drafters", drafter).info)  # type: ignore[attr-defined]
+    except (UsageError, PrerequisiteError):
+        return CHAIN_RULE
+    drafts = info.facts(options)
+    return TREE_RULE if drafts.tree or drafts.trials == "independent" else CHAIN_RULE
 
 
 def resolved(table: str, name: str) -> object:

@@ -21,6 +21,8 @@ from specbench.core.arm import PLAIN, ArmSpec
 from specbench.core.manifest import UNKNOWN
 from specbench.core.request import Sampling
 from specbench.errors import UsageError
+from specbench.experiment.arms import default_rule as own_rule
+from specbench.experiment.combine import CHAIN_RULE
 from specbench.experiment.server_arms import default_rule, server_arms
 from specbench.experiment.server_keys import names_address, refuse_without_server
 from specbench.experiment.server_schema import ArmServer, Server
@@ -118,7 +120,7 @@ class Arm(_Border):
 
     drafter: Annotated[str, Field(min_length=1)]
     k: Annotated[int, Field(ge=0)] = 5
-    rule: str = "rejection"
+    rule: str = CHAIN_RULE
     options: Options = Field(default_factory=dict)
     rule_options: Options = Field(default_factory=dict)
     server: ArmServer = Field(default_factory=ArmServer)
@@ -152,20 +154,25 @@ class Experiment(_Border):
     @model_validator(mode="before")
     @classmethod
     def _default_rules(cls, data: object) -> object:
-        """A server's own rule where an arm on one names none: it is not ours to choose.
+        """The rule of arms that name none.
 
-        Which rule an attached server applies is for whoever started it to say.
+        On a server it is the server's own: it is not ours to choose, and which one an attached
+        server applies is for whoever started it to say. In this process it is one that judges the
+        arm's drafts.
         """
-        if not isinstance(data, Mapping) or data.get("engine") not in SERVERS:
+        arms = data.get("arm") if isinstance(data, Mapping) else None
+        if not isinstance(data, Mapping) or not isinstance(arms, Mapping):
             return data
-        arms = data.get("arm")
-        if not isinstance(arms, Mapping):
-            return data
-        rule = UNKNOWN if names_address(data) else default_rule(str(data["engine"]))
-        filled = {
-            name: {"rule": rule, **arm} if isinstance(arm, Mapping) else arm
-            for name, arm in arms.items()
-        }
+        engine = data.get("engine", "native")
+        served = UNKNOWN if names_address(data) else None
+        filled: dict[object, object] = {}
+        for name, arm in arms.items():
+            if isinstance(arm, Mapping) and "rule" not in arm:
+                own = _own_rule(arm)
+                if engine in SERVERS:
+                    own = served or default_rule(str(engine))
+                arm = {"rule": own, **arm}
+            filled[name] = arm
         return {**data, "arm": filled}
 
     @property
@@ -208,6 +215,13 @@ class Experiment(_Border):
         if len(splits) == 1:
             data["workload"]["split"] = splits.pop()
         return data
+
+
+def _own_rule(arm: Mapping[object, object]) -> str:
+    drafter, options = arm.get("drafter"), arm.get("options")
+    if not isinstance(drafter, str):
+        return CHAIN_RULE
+    return own_rule(drafter, options if isinstance(options, Mapping) else {})
 
 
 def check(data: Mapping[str, object], source: str) -> Experiment:

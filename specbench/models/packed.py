@@ -83,6 +83,12 @@ class PackedModel:
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return [LayerGeometry(heads, size, size)] * config.num_hidden_layers
 
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of keys and values per token."""
+        size = next(self.model.parameters()).element_size()
+        return sum(size * g.kv_heads * (g.key_size + g.value_size) for g in self.geometry())
+
     @torch.inference_mode()
     def forward(
         self, batch: PackedBatch, taps: Sequence[Tap] = ()

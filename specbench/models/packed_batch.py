@@ -1,7 +1,7 @@
 """One ragged forward, described: prefill, plain decode, chain and tree verify are all of this form.
 
-T packed tokens of B segments (one per request); every token sees all valid KV rows of its request
-and, of its own segment, the tokens its tree allows (for a chain: those up to itself).
+T packed tokens of B segments (one per request); every token sees the KV rows of its request up to
+the segment's tail and, of the tail, the rows its tree allows (for a chain: those up to itself).
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ class Segment:
 
     Attributes:
         slab: where its KV lies.
-        start: valid KV rows before these tokens.
+        start: KV rows before these tokens.
         count: number of new tokens; they are written to rows ``start`` onwards.
-        visible: bool [count, count], what each token sees of the segment; None = causal chain.
-        depths: int [count] position offsets; None = 0 .. count - 1.
+        visible: bool [count, m], what each token sees of the last m >= count rows, its tail: rows
+            of a tree that were written before come first, the new tokens last. None = causal
+            chain, m = count.
+        depths: int [m], positions of the tail's rows less the number of rows before the tail;
+            None = 0 .. m - 1.
     """
 
     slab: int
@@ -31,6 +34,16 @@ class Segment:
     count: int
     visible: Tensor | None = None
     depths: Tensor | None = None
+
+    @property
+    def tail(self) -> int:
+        """m, rows whose visibility is told one by one."""
+        return self.count if self.visible is None else int(self.visible.shape[1])
+
+    @property
+    def before(self) -> int:
+        """Rows before the tail: every token sees them, and row i is at position i."""
+        return self.start + self.count - self.tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,9 @@ def pack(segments: Sequence[Segment], ids: Tensor, logits: str) -> PackedBatch:
     if any(s.depths is not None for s in segments):
         positions = torch.cat(
             [
-                s.start + (torch.arange(s.count) if s.depths is None else s.depths.cpu())
+                torch.arange(s.start, s.start + s.count)
+                if s.depths is None
+                else s.before + s.depths.cpu()[-s.count :]
                 for s in segments
             ]
         )

@@ -70,6 +70,8 @@ def encode_trace(trace: Trace, tick_offset: int = 0) -> dict[str, object]:
             f.name: _encode(getattr(columns, f.name), f"{table}.{f.name}", undefined)
             for f in fields(columns)
         }
+    if trace.steps.depths == trace.steps.judged:
+        del record["steps"]["depth"]  # type: ignore[attr-defined]
     if tick_offset:
         record["steps"]["tick"] = [tick + tick_offset for tick in trace.steps.tick]  # type: ignore[index]
     if undefined:
@@ -118,7 +120,10 @@ def _decode(kind: type[Columns], columns: Mapping[str, list[Any]]) -> Columns:
         absent = [None] * len(values["position"])
         values = {f.name: absent for f in fields(kind)} | values
     table = kind(**values)
-    if len({len(getattr(table, f.name)) for f in fields(kind)}) > 1:
+    uneven = {f.name: len(getattr(table, f.name)) for f in fields(kind)}
+    if uneven.get("depth") == 0:
+        del uneven["depth"]
+    if len(set(uneven.values())) > 1:
         raise ValueError(f"columns of {kind.__name__.lower()} differ in length")
     return table
 

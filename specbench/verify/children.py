@@ -18,6 +18,8 @@ from specbench.decoding.tree import PAD, TokenTree, TrialKind, Trials
 
 WITHOUT_CHANCE = (TrialKind.ONE_HOT, TrialKind.DETERMINISTIC_SET)
 """Kinds whose candidates are certain: each was drawn from a one-hot law, whatever rows are kept."""
+WITH_REPEATS = (TrialKind.IID, TrialKind.INDEPENDENT)
+"""Kinds whose candidates know nothing of each other, so that a token may come twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def children(
     draft = torch.where(inside, draft, 0.0)
     whole = torch.stack([trials.parent, trials.node, token, trials.law], 2).tolist()
     numbers = torch.stack([draft, target, uniforms.accept], 2).tolist()
-    repeats = laws is not None and trials.kind is TrialKind.IID
+    repeats = laws is not None and trials.kind in WITH_REPEATS
     holes = _holes(tree)
     found = []
     for b, places in enumerate(rows.index.tolist()):

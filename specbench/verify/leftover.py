@@ -17,7 +17,7 @@ from torch import Tensor
 from specbench.decoding.laws import DraftLaws
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.tree import TrialKind
-from specbench.verify.children import WITHOUT_CHANCE, Candidate, Children
+from specbench.verify.children import WITH_REPEATS, WITHOUT_CHANCE, Candidate, Children
 
 
 class Place:
@@ -124,7 +124,7 @@ def _untried(
         [candidate.token for candidate in chosen],
         places[0].row,
     )
-    if kind is TrialKind.IID:
+    if kind in WITH_REPEATS:
         return law
     before = [place.candidates[:at] for place, at in zip(places, which, strict=True)]
     return blank(law, [[earlier.token for earlier in line] for line in before])

@@ -26,7 +26,7 @@ INFO = RuleInfo(
     needs="processed",
     laws=("one_hot", "dense"),
     tree=True,
-    trials=("one_hot", "iid", "without_replacement", "deterministic_set"),
+    trials=("one_hot", "iid", "independent", "without_replacement", "deterministic_set"),
     temperature_zero="argmax match",
 )
 

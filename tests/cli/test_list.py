@@ -13,7 +13,7 @@ import pytest
 from specbench import catalog
 from specbench.cli.list import LISTS, NEEDS_TORCH, fit
 from specbench.cli.main import call
-from specbench.decoding.protocols import DrafterInfo, Lossless, RuleInfo
+from specbench.decoding.protocols import DrafterInfo, DraftFacts, Lossless, RuleInfo
 from specbench.suites.hub import public_sets
 
 
@@ -102,8 +102,8 @@ def test_matrix_has_every_pair_and_plain_decoding_takes_every_rule(capsys):
     assert set(rows["ngram"].values()) == {"yes"}
 
 
-def drafter(law, tree=False, **options):
-    return DrafterInfo("d", "", "", law, tree, law_by_option=options.get("by", {}))
+def drafter(law, trials, tree=False, by=()):
+    return DrafterInfo("d", "", "", DraftFacts(law, trials, tree), variants=by)
 
 
 def rule(laws, tree=False, trials=()):
@@ -111,27 +111,36 @@ def rule(laws, tree=False, trials=()):
 
 
 BOTH = ("one_hot", "dense")
-GREEDY_OPTION = {("sampling", "greedy"): "one_hot"}
+GREEDY_OPTION = (({"sampling": "greedy"}, DraftFacts("one_hot", "one_hot")),)
+AS_CHAIN = (({"tree": "chain", "sampling": "greedy"}, DraftFacts("one_hot", "one_hot")),)
 
 
 @pytest.mark.parametrize(
     ("drafts", "judges", "answer"),
     [
-        (drafter("dense"), rule(BOTH), "yes"),
-        (drafter("none"), rule(("dense",), trials=("iid",)), "yes"),
-        (drafter("dense"), rule(("one_hot",)), "no: law dense"),
-        (drafter("dense", by=GREEDY_OPTION), rule(("one_hot",)), "with sampling=greedy"),
-        (drafter("dense", by=GREEDY_OPTION), rule(BOTH), "yes"),
-        (drafter("dense", True), rule(BOTH), "no: tree"),
-        (drafter("dense", True, by=GREEDY_OPTION), rule(("one_hot",)), "no: law dense"),
-        (drafter("dense"), rule(BOTH, trials=("iid",)), "yes"),
-        (drafter("one_hot"), rule(BOTH, trials=("iid",)), "no: trials one_hot"),
-        (drafter("dense", True), rule(BOTH, True, ("iid",)), "yes"),
-        (drafter("dense", True), rule(BOTH, True, ("without_replacement",)), "yes"),
+        (drafter("dense", "iid"), rule(BOTH), "yes"),
+        (drafter("none", ""), rule(("dense",), trials=("iid",)), "yes"),
+        (drafter("dense", "iid"), rule(("one_hot",)), "no: law dense"),
+        (drafter("dense", "iid", by=GREEDY_OPTION), rule(("one_hot",)), "with sampling=greedy"),
+        (drafter("dense", "iid", by=GREEDY_OPTION), rule(BOTH), "yes"),
+        (drafter("dense", "iid", True), rule(BOTH), "no: tree"),
         (
-            drafter("one_hot", True),
+            drafter("dense", "without_replacement", True, by=AS_CHAIN),
+            rule(("one_hot",)),
+            "with tree=chain, sampling=greedy",
+        ),
+        (drafter("dense", "iid"), rule(BOTH, trials=("iid",)), "yes"),
+        (drafter("one_hot", "one_hot"), rule(BOTH, trials=("iid",)), "no: trials one_hot"),
+        (
+            drafter("dense", "independent", True),
             rule(BOTH, True, ("iid",)),
-            "no: trials deterministic_set or one_hot",
+            "no: trials independent",
+        ),
+        (drafter("dense", "iid", True), rule(BOTH, True, ("iid",)), "yes"),
+        (
+            drafter("one_hot", "deterministic_set", True),
+            rule(BOTH, True, ("iid",)),
+            "no: trials deterministic_set",
         ),
     ],
 )

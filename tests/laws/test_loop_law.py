@@ -8,7 +8,7 @@ from scipy import stats
 
 from specbench.decoding import noise
 from specbench.decoding.random import Stream, uniforms
-from specbench.drafters import autoregressive
+from specbench.drafters.grow import chain as growing
 from specbench.laws.outputs import own_law
 from specbench.laws.tables import FOUR_DRAFT, FOUR_TARGET, eighths
 from specbench.verify.rejection import RULE as REJECTION
@@ -63,7 +63,7 @@ def drafting_from(stream):
 
 @pytest.mark.parametrize("stream", [Stream.ACCEPT, Stream.RESIDUAL])
 def test_a_draft_that_shares_a_stream_is_caught(monkeypatch, stream):
-    monkeypatch.setattr(autoregressive, "draft_uniforms", drafting_from(stream))
+    monkeypatch.setattr(growing, "draft_uniforms", drafting_from(stream))
     assert p_value(REJECTION, 1, CONSTANT) < 1e-6
 
 

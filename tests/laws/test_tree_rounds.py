@@ -23,7 +23,7 @@ from tests.verify.trees import Setting
 
 K_SEQ = RULE.configure({})
 EXACT_THRESHOLD = THRESHOLD.configure({"acc": 1, "single": 1})
-_, IID, WITHOUT, SET = TrialKind
+_, IID, WITHOUT, SET, _ = TrialKind
 TARGET = torch.tensor([[0.5, 0.375, 0.125], [0.0, 0.75, 0.25], [0.25, 0.25, 0.5]])
 DRAFT = torch.tensor([[0.25, 0.75, 0.0], [0.625, 0.0, 0.375], [0.125, 0.125, 0.75]])
 FORK = (ROOT, ROOT, 0, 0)

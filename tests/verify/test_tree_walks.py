@@ -244,7 +244,11 @@ def test_rows_are_read_only_for_candidates_that_failed():
         for kind in TrialKind:
             verdict, asked = judged(rule, kind, zeros)
             assert (verdict.n_accepted, asked) == (4, 0)
-    most = {TrialKind.IID: 3, TrialKind.WITHOUT_REPLACEMENT: 6}
+    most = {
+        TrialKind.IID: 3,
+        TrialKind.INDEPENDENT: 3,
+        TrialKind.WITHOUT_REPLACEMENT: 6,
+    }
     for kind in TrialKind:
         verdict, asked = judged(MULTI_ROUND, kind, ones)
         assert asked <= most.get(kind, 0)

@@ -116,19 +116,20 @@ def _visible(segment: Segment, window: int | None, device: torch.device) -> Tens
     """bool [n, L + n] of one segment; None where every entry is True."""
     count, start = segment.count, segment.start
     narrow = window is not None and start + count > window
-    if count == 1 and not narrow:
+    if count == 1 and segment.visible is None and not narrow:
         return None
     tail = segment.visible
     if tail is None:
         tail = torch.ones(count, count, dtype=torch.bool, device=device).tril()
+    before = segment.before
     visible = torch.cat(
-        [torch.ones(count, start, dtype=torch.bool, device=device), tail.to(device)], 1
+        [torch.ones(count, before, dtype=torch.bool, device=device), tail.to(device)], 1
     )
     if narrow:
         assert window is not None
-        offsets = torch.arange(count) if segment.depths is None else segment.depths.cpu()
-        position = (start + offsets).to(device)
-        key_position = torch.cat([torch.arange(start, device=device), position])
+        offsets = torch.arange(segment.tail) if segment.depths is None else segment.depths.cpu()
+        position = (before + offsets).to(device)
+        key_position = torch.cat([torch.arange(before, device=device), position])
         # transformers' sliding window: a token sees itself and the window - 1 positions before.
-        visible &= key_position[None, :] > position[:, None] - window
+        visible &= key_position[None, :] > position[-count:, None] - window
     return visible

@@ -1,0 +1,77 @@
+"""Draft logits as the target sees them: its vocabulary, the request's penalties, nothing broken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from specbench.decoding.rows import BrokenRowsError
+from specbench.decoding.sampling import RowContext, penalise, probabilities
+from specbench.decoding.sequence import Sequence as DecodedSequence
+
+
+class DraftRows:
+    """Makes rows of a draft ready to choose tokens from. Every drafter with logits goes through it.
+
+    Args:
+        vocabulary: V of the target; wider draft rows are cut, narrower ones padded with -inf.
+    """
+
+    def __init__(self, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
+
+    def ready(
+        self,
+        rows: Sequence[DecodedSequence],
+        owners: Sequence[int],
+        paths: Sequence[Sequence[int]],
+        logits: Tensor,
+    ) -> Tensor:
+        """Logits [n, V] after the request's penalties, before its temperature.
+
+        Args:
+            rows: the batch.
+            owners: [n] whose row each is, as places in the batch.
+            paths: [n] tokens drafted on the way to each place; they count for penalties.
+            logits: [n, V'] the draft's.
+
+        Raises:
+            BrokenRowsError: a row names no token.
+        """
+        logits = self.fit(logits)
+        sound = logits.amax(1).isfinite().tolist()
+        if not all(sound):
+            broken = {owner for owner, fine in zip(owners, sound, strict=True) if not fine}
+            raise BrokenRowsError(sorted(broken), "draft")
+        chosen = [rows[owner] for owner in owners]
+        if any(row.request.sampling.penalised for row in chosen):
+            contexts = [
+                RowContext(
+                    row.request.token_ids, [*row.tokens[row.prompt_length :].tolist(), *path]
+                )
+                for row, path in zip(chosen, paths, strict=True)
+            ]
+            logits = penalise(logits, [row.request.sampling for row in chosen], contexts)
+        if any(row.steering for row in chosen):
+            logits = torch.stack(
+                [
+                    row.steering.row(path, line) if row.steering else line
+                    for row, path, line in zip(chosen, paths, logits, strict=True)
+                ]
+            )
+        return logits
+
+    def fit(self, logits: Tensor) -> Tensor:
+        """Rows in the target's vocabulary width."""
+        missing = self.vocabulary - logits.shape[1]
+        if missing > 0:
+            return functional.pad(logits, (0, missing), value=-torch.inf)
+        return logits[:, : self.vocabulary]
+
+
+def laws_of(rows: Sequence[DecodedSequence], owners: Sequence[int], logits: Tensor) -> Tensor:
+    """Probabilities float32 [n, V] of ready rows under each request's settings."""
+    return probabilities(logits, [rows[owner].request.sampling for owner in owners])

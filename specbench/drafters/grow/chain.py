@@ -1,0 +1,101 @@
+"""Growing a chain: one token after the other, drawn or taken as argmax.
+
+Shapes: B requests, N drafted tokens of the longest row, V target vocabulary, V' of the draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from specbench.core.trace import ShortDraft
+from specbench.decoding.noise import draft_uniforms
+from specbench.decoding.protocols import Draft
+from specbench.decoding.sampling import draw
+from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.decoding.tree import PAD
+from specbench.drafters.chain import chain_draft
+from specbench.drafters.draft_rows import DraftRows, laws_of
+from specbench.drafters.grow.advance import Advance, Frontier
+
+
+class Chain:
+    """Grows chains.
+
+    Args:
+        rows_of: makes the draft's logits ready.
+        sampled: draw from the processed row (dense law); False takes its argmax (one-hot law).
+    """
+
+    def __init__(self, rows_of: DraftRows, sampled: bool) -> None:
+        self._rows_of = rows_of
+        self._sampled = sampled
+
+    def room(self, k: int) -> int:
+        """KV rows of the largest draft."""
+        return k
+
+    def grow(
+        self,
+        rows: Sequence[DecodedSequence],
+        budget: Sequence[int],
+        first: Tensor,
+        advance: Advance,
+        short: Sequence[ShortDraft],
+    ) -> Draft:
+        """Draft ``budget[b]`` tokens per row.
+
+        Args:
+            rows: the batch; at least one budget is above 0.
+            budget: longest path per request.
+            first: [B, V'] draft row behind the committed tokens; rows without budget are not read.
+            advance: processes drafted nodes.
+            short: per request, why it drafts fewer than asked.
+
+        Raises:
+            BrokenRowsError: a draft row names no token.
+        """
+        width = max(budget)
+        ids = torch.full((len(rows), width), PAD, dtype=torch.int64, device=first.device)
+        dense = self._sampled and not all(row.request.sampling.greedy for row in rows)
+        # Probabilities are float32 whatever the model computes in.
+        shape = (len(rows), width, self._rows_of.vocabulary)
+        laws = first.new_zeros(shape, dtype=torch.float32) if dense else None
+        active = [b for b in range(len(rows)) if budget[b] > 0]
+        logits = first[active]
+        for node in range(width):
+            paths = ids[active, :node].tolist()
+            logits = self._rows_of.ready(rows, active, paths, logits)
+            if laws is None:
+                token = logits.argmax(1)
+            else:
+                law = laws_of(rows, active, logits)
+                numbers = draft_uniforms([rows[b] for b in active], node).to(law.device)
+                token = draw(law, numbers)
+                laws[active, node] = law
+            token = _steered(rows, active, paths, token)
+            ids[active, node] = token
+            going = [b for b in active if budget[b] > node + 1]
+            if not going:
+                break
+            kept = torch.tensor([active.index(b) for b in going], device=token.device)
+            logits = advance(Frontier(going, token[kept], [node - 1] * len(going), node + 1))
+            active = going
+        return chain_draft(ids, tuple(budget), laws, short)
+
+
+def _steered(
+    rows: Sequence[DecodedSequence],
+    active: Sequence[int],
+    paths: Sequence[Sequence[int]],
+    token: Tensor,
+) -> Tensor:
+    """The tokens, or those that somebody wants in their place."""
+    for place, (b, path) in enumerate(zip(active, paths, strict=True)):
+        steering = rows[b].steering
+        wanted = steering.token(path) if steering else None
+        if wanted is not None:
+            token[place] = wanted
+    return token

@@ -1,0 +1,146 @@
+"""A head that drafts from the target's features, as one packed ragged forward over the KV pool.
+
+EAGLE and MTP heads differ in their modules alone; how they run, keep KV and map their vocabulary is
+the same. Shapes: T packed tokens, M wanted rows, F width of the target's features, H hidden size of
+the head, Vd its vocabulary, V the target's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from specbench.decoding.protocols import Tap
+from specbench.models.attention.sdpa import SdpaPlan
+from specbench.models.kv_pool import KVPool, LayerGeometry
+from specbench.models.packed_batch import PackedBatch
+
+
+class FeatureHead(Protocol):
+    """A head's network, an ``nn.Module`` in eval mode.
+
+    Slot t takes the token x at t + 1 and a hidden state of t, and predicts the token at t + 2.
+
+    Attributes:
+        taps: hidden states of the target, joined in this order to F columns.
+        target_ids: int64 [Vd] the target's id of every row of logits; None = the same ids.
+        dtype, device: of the weights.
+        weight_bytes: bytes of tensors that are not the target's.
+    """
+
+    taps: tuple[Tap, ...]
+    target_ids: Tensor | None
+    dtype: torch.dtype
+    device: torch.device
+    weight_bytes: int
+
+    def geometry(self) -> list[LayerGeometry]:
+        """KV shapes per layer."""
+        ...
+
+    def begin(self, features: Tensor) -> Tensor:
+        """The target's features [T, F] as hidden states [T, H] of the first drafting step."""
+        ...
+
+    def states(self, ids: Tensor, hidden: Tensor, positions: Tensor, plan: object) -> Tensor:
+        """Output [T, H] of the layers, before any last norm.
+
+        Args:
+            ids: int64 [T] the token behind each slot.
+            hidden: [T, H] from ``begin`` or ``recycle``.
+            positions: int64 [T], of the hidden states.
+            plan: handed to the attention, see ``models.packed.attend``.
+        """
+        ...
+
+    def logits(self, states: Tensor) -> Tensor:
+        """[M, Vd] of chosen output rows [M, H]."""
+        ...
+
+    def recycle(self, states: Tensor, hidden: Tensor) -> Tensor:
+        """What the next drafting step takes as hidden state [T, H], from output and input."""
+        ...
+
+
+class PackedHead:
+    """Runs a head for one owner of the pool.
+
+    Args:
+        head: its network.
+        owner: name of its storage in the pool.
+        vocabulary: V.
+        padding: bool [V] of rows without a token, or None.
+    """
+
+    def __init__(
+        self, head: FeatureHead, owner: str, vocabulary: int, padding: Tensor | None = None
+    ) -> None:
+        self.head = head
+        self.owner = owner
+        self.taps = head.taps
+        self.dtype = head.dtype
+        self.weight_bytes = head.weight_bytes
+        self._vocabulary = vocabulary
+        self._padding = padding
+        self._pool: KVPool | None = None
+
+    @property
+    def pool(self) -> KVPool:
+        """The pool in use."""
+        assert self._pool is not None, "use(pool) comes before forward"
+        return self._pool
+
+    def use(self, pool: KVPool) -> None:
+        """Read and write KV in this pool from now on; the owner must exist there."""
+        self._pool = pool
+
+    def forget(self) -> None:
+        """Let go of the pool."""
+        self._pool = None
+
+    def geometry(self) -> list[LayerGeometry]:
+        """KV shapes per layer."""
+        return self.head.geometry()
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of keys and values per token."""
+        size = torch.empty((), dtype=self.dtype).element_size()
+        return sum(size * g.kv_heads * (g.key_size + g.value_size) for g in self.geometry())
+
+    def features(self, taps: Mapping[Tap, Tensor], rows: Tensor) -> Tensor:
+        """Tapped hidden states of chosen packed rows, joined: [n, F]."""
+        return torch.cat([taps[tap][rows] for tap in self.taps], -1).to(self.dtype)
+
+    @torch.inference_mode()
+    def forward(self, batch: PackedBatch, hidden: Tensor, *, fresh: bool) -> tuple[Tensor, Tensor]:
+        """One forward over slots.
+
+        Args:
+            batch: ids are the tokens behind the slots, positions those of the hidden states.
+            hidden: features [T, F] where ``fresh``, else hidden states [T, H] of a step before.
+            fresh: whether ``hidden`` are true features of the target.
+
+        Returns:
+            logits [M, V] of the wanted rows, -inf outside the head's vocabulary; and the hidden
+            states [T, H] that the next step takes.
+        """
+        batch = batch.to(self.pool.device)
+        plan = SdpaPlan(self.pool, self.owner, batch)
+        entering = self.head.begin(hidden) if fresh else hidden
+        states = self.head.states(batch.ids, entering, batch.positions, plan)
+        return self._widen(self.head.logits(states[batch.logit_rows])), self.head.recycle(
+            states, entering
+        )
+
+    def _widen(self, logits: Tensor) -> Tensor:
+        """Logits in the target's vocabulary."""
+        if self.head.target_ids is not None:
+            wide = logits.new_full((len(logits), self._vocabulary), -torch.inf)
+            logits = wide.index_copy_(1, self.head.target_ids, logits)
+        if self._padding is not None and logits.shape[1] == len(self._padding):
+            logits = logits.masked_fill(self._padding, -torch.inf)
+        return logits
