@@ -9,9 +9,11 @@ from typing import Any
 import click
 
 from specbench import catalog
+from specbench.cli.matrix import FOR_TESTS, LEGEND, brief, matrix
 from specbench.cli.rows import Rows, format_options, simple, write
+from specbench.engines.transformers_assisted.arms import OPTIONS as ASSISTED
+from specbench.engines.transformers_assisted.arms import RULES as ASSISTED_RULES
 from specbench.errors import SpecbenchError
-from specbench.experiment.combine import refusal
 from specbench.experiment.server_arms import launcher_of
 from specbench.results.definitions import DEFINITIONS
 from specbench.suites.hub import public_sets
@@ -67,15 +69,12 @@ def _engine(name: str) -> dict[str, object]:
 
 IN_PROCESS: dict[str, dict[str, object]] = {
     "transformers_assisted": {
-        "drafters": ["draft_model", "ngram", "layer_skip"],
-        "rules": ["rejection", "greedy"],
+        "drafters": [name for name in ASSISTED if name != "none"],
+        "rules": list(ASSISTED_RULES),
     },
     "scripted": {"where": "this process, for tests", "drafters": "any", "rules": "any"},
 }
 """Engines in this process that do not decode with the drafters and rules of the catalogue."""
-
-FOR_TESTS = {"scripted"}
-"""Engines that people have no use for."""
 
 
 def _suites() -> Rows:
@@ -121,36 +120,13 @@ def _metrics() -> Rows:
     return [simple(definition) for definition in DEFINITIONS.values()]
 
 
-def _matrix() -> Rows:
-    """Which acceptance rules can judge which drafters' drafts."""
-    rules = _infos("rules")
-    return [
-        {"drafter": name} | {rule: fit(info, judge) for rule, judge in rules.items()}
-        for name, info in _infos("drafters").items()
-    ]
-
-
-def fit(drafter: Any, rule: Any) -> str:
-    """Whether two declared ``info`` combine: ``yes``, ``with OPTION=VALUE``, or ``no: reason``."""
-    broken = next((info for info in (drafter, rule) if isinstance(info, str)), "")
-    if broken:
-        return broken
-    broken = refusal(drafter.default, rule)
-    if not broken:
-        return "yes"
-    for options, drafts in drafter.variants:
-        if not refusal(drafts, rule):
-            return "with " + ", ".join(f"{name}={value}" for name, value in options.items())
-    return f"no: {broken}"
-
-
 LISTS: dict[str, Callable[[], Rows]] = {
     "drafters": lambda: _declared("drafters"),
     "rules": lambda: _declared("rules"),
     "engines": _engines,
     "suites": _suites,
     "metrics": _metrics,
-    "matrix": _matrix,
+    "matrix": lambda: matrix(_infos),
 }
 
 
@@ -193,4 +169,8 @@ def list_(what: str, form: str) -> None:
         rows = [_brief_rule(row) for row in rows]
     if form == "console" and what == "engines":
         rows = [row for row in rows if row["name"] not in FOR_TESTS]
+    if form == "console" and what == "matrix":
+        rows = [brief(row) for row in rows]
     write(rows, form, CONSOLE.get(what, ()))
+    if form == "console" and what == "matrix":
+        click.echo(LEGEND, err=True)

@@ -95,7 +95,8 @@ class Steps:
     """Columns over the decode steps of one request (METRICS: step).
 
     ``proposed``, ``verified`` and ``judged`` count nodes; ``depth`` counts those of the longest
-    path that was judged. It may be left empty where all drafts are chains: then it is ``judged``.
+    path that was judged. It is empty where all drafts of the request are chains, for which it
+    would be ``judged`` again.
     """
 
     tick: list[int] = field(default_factory=list)

@@ -69,7 +69,10 @@ def _count(
     steps.verified.append(verified)
     # Drafts behind a stop were never judged: neither accepted nor rejected.
     steps.judged.append(committed if cut else verified)
-    steps.depth.append(committed if cut else depth)
+    if steps.depth or not draft.tree.chain:
+        # From the first tree on; the drafts before it were chains.
+        steps.depth += steps.judged[len(steps.depth) : -1]
+        steps.depth.append(committed if cut else depth)
     steps.accepted.append(min(accepted, committed))
     steps.committed.append(committed)
     steps.cut.append(Cut(row.finish.value) if cut and row.finish else Cut.NONE)

@@ -77,8 +77,32 @@ def accepted_mean(traces: Sequence[Trace], *, seed: int) -> Quantity:
 
 
 def accept_rate(traces: Sequence[Trace], *, seed: int) -> Quantity:
-    """Accepted per judged draft token; nothing to measure where nothing was drafted."""
+    """Accepted per judged draft token of chains; nothing to measure where nothing was drafted."""
+    if _trees(traces):
+        return nothing("drafts are trees: see rate_depth and rate_node", "1")
     return pooled(traces, _accepted, _judged, "1", seed, NOTHING_DRAFTED)
+
+
+def rate_depth(traces: Sequence[Trace], *, seed: int) -> Quantity:
+    """Accepted per judged node of the longest path, where drafts are trees."""
+    return _of_trees(traces, lambda trace: sum(trace.steps.depths), seed)
+
+
+def rate_node(traces: Sequence[Trace], *, seed: int) -> Quantity:
+    """Accepted per judged node, where drafts are trees: siblings of accepted nodes cannot be."""
+    return _of_trees(traces, _judged, seed)
+
+
+def _of_trees(traces: Sequence[Trace], bottom: Count, seed: int) -> Quantity:
+    missing = absent(traces, "1")
+    if missing is None and not _trees(traces):
+        drafted = any(map(_verified, stepped(traces)))
+        return nothing("drafts are chains: see accept_rate" if drafted else NOTHING_DRAFTED, "1")
+    return missing or pooled(traces, _accepted, bottom, "1", seed, NOTHING_DRAFTED)
+
+
+def _trees(traces: Sequence[Trace]) -> bool:
+    return any(trace.steps.depth for trace in stepped(traces))
 
 
 def waste(traces: Sequence[Trace], *, seed: int) -> Quantity:
@@ -101,9 +125,10 @@ def drafted_per_token(traces: Sequence[Trace], *, seed: int) -> Quantity:
 def accept_pos(traces: Sequence[Trace]) -> dict[str, Quantity]:
     """Counts and rates per draft position, keys ``judged_1``, ``reached_1``, ``rate_1`` ...
 
-    judged_k: steps with judged >= k. reached_k: those that accepted >= k-1. accepted_k: those
-    that accepted >= k. rate_k = accepted_k / judged_k is unconditional, conditional_k =
-    accepted_k / reached_k. With full, uncut drafts the sum of rate_k is accept_length - 1.
+    A position is a depth, on trees that of the longest path. judged_k: steps with depth >= k.
+    reached_k: those that accepted >= k-1. accepted_k: those that accepted >= k. rate_k =
+    accepted_k / judged_k is unconditional, conditional_k = accepted_k / reached_k. With full,
+    uncut drafts the sum of rate_k is accept_length - 1.
     """
     missing = absent(traces, "1")
     if missing is not None:
@@ -111,7 +136,7 @@ def accept_pos(traces: Sequence[Trace]) -> dict[str, Quantity]:
     rows = [
         row
         for trace in stepped(traces)
-        for row in zip(trace.steps.judged, trace.steps.accepted, strict=True)
+        for row in zip(trace.steps.depths, trace.steps.accepted, strict=True)
     ]
     deepest = max(judged for judged, _ in rows)
     if deepest == 0:
@@ -134,12 +159,13 @@ def accept_pos(traces: Sequence[Trace]) -> dict[str, Quantity]:
 
 
 def k_effective(traces: Sequence[Trace]) -> Quantity:
-    """Largest number of draft tokens verified in one step, whatever was configured."""
+    """Longest path that was verified in one step, whatever was configured."""
     missing = absent(traces, "tokens")
     if missing is not None:
         return missing
     kept = stepped(traces)
-    largest = max(chain.from_iterable(trace.steps.verified for trace in kept))
+    # The verified depth of a step that was cut is not kept; of a chain it is the nodes.
+    largest = max(chain.from_iterable(t.steps.depth or t.steps.verified for t in kept))
     if largest == 0:
         return nothing(NOTHING_DRAFTED, "tokens")
     return _noted(Quantity(float(largest), "tokens", n=len(kept)), traces)

@@ -34,19 +34,25 @@ _TABLE = (
     ),
     Definition(
         "accept_rate",
-        "sum of accepted / sum of judged; none where nothing was drafted; of verified, not judged, "
-        "where an engine tells totals alone",
+        "sum of accepted / sum of judged, of chains; none where nothing was drafted; of verified, "
+        "not judged, where an engine tells totals alone",
         "1",
-        2,
+        3,
     ),
+    Definition(
+        "rate_depth",
+        "sum of accepted / sum of judged nodes on each step's longest path, of trees",
+        "1",
+    ),
+    Definition("rate_node", "sum of accepted / sum of judged nodes, of trees", "1"),
     Definition("waste", "1 - sum of accepted / sum of verified", "1"),
     Definition(
         "drafted_per_token", "sum of verified / sum of committed: how much was drafted at all", "1"
     ),
     Definition(
         "accept_pos",
-        "per draft position k: judged_k = steps with judged >= k, reached_k = those that accepted "
-        ">= k-1, accepted_k = those that accepted >= k; rate_k = accepted_k / judged_k, "
+        "per draft position k (a depth): judged_k = steps whose longest judged path has >= k "
+        "nodes, reached_k = those that accepted >= k-1, accepted_k = those that accepted >= k; rate_k = accepted_k / judged_k, "
         "conditional_k = accepted_k / reached_k; where an engine tells totals alone there is no "
         "judged_k and rate_k is per step with verified > 0",
         "steps, 1",
@@ -55,7 +61,7 @@ _TABLE = (
     Definition(
         "alpha",
         "mean over visited draft positions of sum min(target, draft): expected acceptance under "
-        "the rejection rule",
+        "the rejection rule; on trees that of the first candidate",
         "1",
     ),
     Definition(
@@ -65,7 +71,7 @@ _TABLE = (
     ),
     Definition(
         "k_effective",
-        "largest number of tokens verified in one step; the smallest K that explains the totals "
+        "nodes on the longest path verified in one step; the smallest K that explains the totals "
         "where an engine tells those alone",
         "tokens",
         2,

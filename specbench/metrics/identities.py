@@ -25,7 +25,7 @@ def violations(trace: Trace, *, k_max: int | None = None) -> list[str]:
 
     Args:
         trace: one record.
-        k_max: the configured longest draft of a chain drafter, where known.
+        k_max: the configured longest path of a draft, where known.
     """
     found = _uneven(trace)
     if not found:
@@ -95,10 +95,10 @@ def _step_order(trace: Trace, k_max: int | None) -> Iterator[str]:
     steps = trace.steps
     last = len(steps) - 1
     for index in range(len(steps)):
-        chain = _chain(steps, index, k_max)
-        for (low_name, low), (high_name, high) in pairwise(chain):
-            if low > high:
-                yield f"{low_name} {low} > {high_name} {high} at step {index}"
+        for counts in _ordered(steps, index, k_max):
+            for (low_name, low), (high_name, high) in pairwise(counts):
+                if low > high:
+                    yield f"{low_name} {low} > {high_name} {high} at step {index}"
         accepted, committed = steps.accepted[index], steps.committed[index]
         cut = steps.cut[index]
         if not 1 <= committed <= accepted + 1:
@@ -115,15 +115,19 @@ def _step_order(trace: Trace, k_max: int | None) -> Iterator[str]:
         yield f"accept counts sum to {by_position}, accepted to {sum(steps.accepted)}"
 
 
-def _chain(steps: Steps, index: int, k_max: int | None) -> list[tuple[str, int]]:
-    chain = [
-        ("0", 0),
-        ("accepted", steps.accepted[index]),
+def _ordered(steps: Steps, index: int, k_max: int | None) -> list[list[tuple[str, int]]]:
+    """Counts of a step that may not fall; K bounds the nodes of a chain, the paths of a tree."""
+    path = [("0", 0), ("accepted", steps.accepted[index])]
+    sent = [
         ("judged", steps.judged[index]),
         ("verified", steps.verified[index]),
         ("proposed", steps.proposed[index]),
     ]
-    return chain if k_max is None else [*chain, ("K", k_max)]
+    limit = [] if k_max is None else [("K", k_max)]
+    if not steps.depth:
+        return [path + sent + limit]
+    path.append(("depth", steps.depth[index]))
+    return [path + sent, path + limit]
 
 
 def _token_sums(trace: Trace) -> Iterator[str]:

@@ -29,6 +29,8 @@ _POOLED = {
     "accept_length_macro": acceptance.accept_length_macro,
     "accepted_mean": acceptance.accepted_mean,
     "accept_rate": acceptance.accept_rate,
+    "rate_depth": acceptance.rate_depth,
+    "rate_node": acceptance.rate_node,
     "waste": acceptance.waste,
     "drafted_per_token": acceptance.drafted_per_token,
     "alpha": alpha.alpha,

@@ -70,7 +70,7 @@ def encode_trace(trace: Trace, tick_offset: int = 0) -> dict[str, object]:
             f.name: _encode(getattr(columns, f.name), f"{table}.{f.name}", undefined)
             for f in fields(columns)
         }
-    if trace.steps.depths == trace.steps.judged:
+    if not trace.steps.depth:
         del record["steps"]["depth"]  # type: ignore[attr-defined]
     if tick_offset:
         record["steps"]["tick"] = [tick + tick_offset for tick in trace.steps.tick]  # type: ignore[index]

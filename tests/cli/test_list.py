@@ -11,8 +11,9 @@ import sys
 import pytest
 
 from specbench import catalog
-from specbench.cli.list import LISTS, NEEDS_TORCH, fit
+from specbench.cli.list import LISTS, NEEDS_TORCH
 from specbench.cli.main import call
+from specbench.cli.matrix import fit
 from specbench.decoding.protocols import DrafterInfo, DraftFacts, Lossless, RuleInfo
 from specbench.suites.hub import public_sets
 
@@ -94,12 +95,29 @@ def test_forms_hold_the_same_cells(capsys):
     assert markdown[0] == f"| {' | '.join(parsed[0])} |"
 
 
-def test_matrix_has_every_pair_and_plain_decoding_takes_every_rule(capsys):
-    rows = {row.pop("drafter"): row for row in json.loads(listed(capsys, "matrix", "--json"))}
-    assert list(rows) == catalog.names("drafters")
+def test_matrix_has_every_drafter_and_engine_with_every_rule(capsys):
+    listed_rows = json.loads(listed(capsys, "matrix", "--json"))
+    rows = {(row.pop("drafter"), row.pop("engine")): row for row in listed_rows}
+    assert [drafter for drafter, engine in rows if engine == "native"] == catalog.names("drafters")
     assert all(list(row) == catalog.names("rules") for row in rows.values())
-    assert set(rows["none"].values()) == {"yes"}
-    assert set(rows["ngram"].values()) == {"yes"}
+    assert set(rows["none", "native"].values()) == {"yes"}
+    assert set(rows["ngram", "native"].values()) == {"yes"}
+    # transformers' candidates are judged by its own rule; a server only by what it offers.
+    yes = {
+        rule for rule, answer in rows["ngram", "transformers_assisted"].items() if answer == "yes"
+    }
+    assert yes == {"rejection", "greedy"}
+    assert rows["ngram", "vllm"]["relaxed"] == "no: not offered"
+    assert rows["draft_model", "vllm"]["block"] == "yes"
+    assert ("layer_skip", "vllm") not in rows
+    assert not any(engine in ("openai", "scripted") for _, engine in rows)
+
+
+def test_the_console_matrix_fits_a_screen_and_explains_its_words(capsys):
+    assert call(["list", "matrix"]) == 0
+    shown = capsys.readouterr()
+    assert max(map(len, shown.out.splitlines())) <= 165
+    assert "opt:" in shown.err
 
 
 def drafter(law, trials, tree=False, by=()):

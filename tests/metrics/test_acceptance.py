@@ -68,6 +68,26 @@ def test_c4_the_denominator_is_what_was_drafted():
     assert value(acceptance.accept_length_uncut, t) == pytest.approx(6 / 3)
 
 
+def test_trees_have_rates_by_depth_and_by_node_and_no_plain_one():
+    # 7 nodes of depth 3 and 5 of depth 2, then a step that drafts nothing.
+    t = trace(verified=[7, 5, 0], depth=[3, 2, 0], accepted=[2, 1, 0])
+    assert value(acceptance.rate_depth, t) == pytest.approx(3 / 5)
+    assert value(acceptance.rate_node, t) == pytest.approx(3 / 12)
+    assert value(acceptance.waste, t) == pytest.approx(9 / 12)
+    rate = acceptance.accept_rate([t], seed=SEED).value
+    assert rate.absence is Absence.NOTHING_TO_MEASURE
+    assert "trees" in rate.reason
+    table = accept_pos([t])
+    assert [table[f"judged_{k}"].number() for k in (1, 2, 3)] == [2, 2, 1]
+    assert [table[f"rate_{k}"].number() for k in (1, 2, 3)] == [1.0, 0.5, 0.0]
+    assert "rate_4" not in table
+    assert acceptance.k_effective([t]).number() == 3
+    chain = trace(verified=[3], accepted=[1])
+    assert "chains" in acceptance.rate_depth([chain], seed=SEED).value.reason
+    nothing = trace(verified=[0], accepted=[0])
+    assert acceptance.rate_node([nothing], seed=SEED).value.reason == "nothing was drafted"
+
+
 def test_c4_a_shy_drafter_shows_its_coverage():
     t = trace(verified=[1] * 19 + [0] * 64, accepted=[1] * 18 + [0] * 65)
     assert value(acceptance.accept_rate, t) == pytest.approx(0.9474, abs=5e-5)

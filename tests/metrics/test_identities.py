@@ -73,3 +73,15 @@ def test_ticks_and_spans_must_nest():
 def test_a_request_is_recorded_once_per_arm():
     twice = [trace("a", verified=[3], accepted=[1])] * 2
     assert cell_violations(twice) == ["code/a turn 0 repeat 0: recorded 2 times"]
+
+
+def test_k_bounds_the_paths_of_trees_and_not_their_nodes():
+    tree = trace(verified=[25, 25], depth=[5, 5], accepted=[5, 0])
+    assert violations(tree, k_max=5) == []
+    assert "depth 5 > K 4" in violations(tree, k_max=4)[0]
+    deeper = trace(verified=[25], depth=[3], accepted=[4])
+    assert any("accepted 4 > depth 3" in text for text in violations(deeper, k_max=5))
+    assert any(
+        "columns of steps differ" in text
+        for text in violations(trace(verified=[25, 25], depth=[5], accepted=[5, 0]))
+    )

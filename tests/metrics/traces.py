@@ -19,6 +19,7 @@ def trace(
     verified: Sequence[int] = (),
     accepted: Sequence[int] = (),
     judged: Sequence[int] | None = None,
+    depth: Sequence[int] = (),
     committed: Sequence[int] | None = None,
     cut: str = Cut.NONE,
     arrivals: Sequence[tuple[float, int]] | None = None,
@@ -50,6 +51,7 @@ def trace(
         committed=made,
         cut=[Cut.NONE] * (len(made) - 1) + [cut] if made else [],
         short_draft=[""] * len(made),
+        depth=list(depth),
     )
     columns: dict = {f.name: [None] * len(overlap) for f in fields(Evidence)}
     columns["position"] = list(range(1, len(overlap) + 1))

@@ -21,7 +21,7 @@ from specbench.core.arm import ArmSpec
 from specbench.engines.servers import given
 from specbench.engines.servers.gguf_of import gguf_file
 from specbench.engines.servers.installed import package_version
-from specbench.engines.servers.offers import SYNTHETIC, Offer, check_arm, position_rates
+from specbench.engines.servers.offers import SYNTHETIC, Offer, check_arm, judged_by, position_rates
 from specbench.engines.servers.protocol import ServerPlan
 from specbench.errors import UsageError
 
@@ -81,6 +81,10 @@ class LlamaCpp:
     drafters = tuple(DRAFTERS)
     rules = tuple(RULES)
     health = "/health"
+
+    def judged_by(self, drafter: str) -> tuple[str, ...]:
+        """See the protocol."""
+        return judged_by(DRAFTERS, RULES, drafter)
 
     def check(self, arm: ArmSpec) -> None:
         """See the protocol."""

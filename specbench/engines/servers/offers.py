@@ -61,6 +61,13 @@ def check_arm(
     _check_options(server, arm, f"rule {arm.rule}", arm.rule_options, rules[arm.rule])
 
 
+def judged_by(
+    drafters: Mapping[str, Offer], rules: Mapping[str, Offer], drafter: str
+) -> tuple[str, ...]:
+    """Rules that a server applies to a drafter's drafts; any where nothing is drafted."""
+    return tuple(drafters[drafter].rules or rules)
+
+
 def _check_options(
     server: str, arm: ArmSpec, what: str, given: Mapping[str, object], offer: Offer
 ) -> None:

@@ -60,6 +60,10 @@ class Launcher(Protocol):
         """Acceptance rules it can be asked for; the first is what it does unasked."""
         ...
 
+    def judged_by(self, drafter: str) -> Sequence[str]:
+        """Those of ``rules`` that go with one of ``drafters``."""
+        ...
+
     def check(self, arm: ArmSpec) -> None:
         """UsageError where the arm has no equivalent on this server, with what has."""
         ...

@@ -12,7 +12,7 @@ from __future__ import annotations
 from specbench.core.arm import ArmSpec
 from specbench.engines.servers import given
 from specbench.engines.servers.installed import package_version
-from specbench.engines.servers.offers import MODEL, Offer, check_arm
+from specbench.engines.servers.offers import MODEL, Offer, check_arm, judged_by
 from specbench.engines.servers.protocol import ServerPlan
 from specbench.errors import UsageError
 
@@ -66,6 +66,10 @@ class Sglang:
     drafters = tuple(DRAFTERS)
     rules = tuple(RULES)
     health = "/health"
+
+    def judged_by(self, drafter: str) -> tuple[str, ...]:
+        """See the protocol."""
+        return judged_by(DRAFTERS, RULES, drafter)
 
     def check(self, arm: ArmSpec) -> None:
         """See the protocol."""

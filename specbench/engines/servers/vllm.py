@@ -11,7 +11,14 @@ import json
 from specbench.core.arm import ArmSpec
 from specbench.engines.servers import given
 from specbench.engines.servers.installed import package_version, python_of
-from specbench.engines.servers.offers import MODEL, SYNTHETIC, Offer, check_arm, position_rates
+from specbench.engines.servers.offers import (
+    MODEL,
+    SYNTHETIC,
+    Offer,
+    check_arm,
+    judged_by,
+    position_rates,
+)
 from specbench.engines.servers.protocol import ServerPlan
 
 PER_REQUEST_SINCE = (0, 29)
@@ -54,6 +61,10 @@ class Vllm:
     drafters = tuple(DRAFTERS)
     rules = tuple(RULES)
     health = "/health"
+
+    def judged_by(self, drafter: str) -> tuple[str, ...]:
+        """See the protocol."""
+        return judged_by(DRAFTERS, RULES, drafter)
 
     def check(self, arm: ArmSpec) -> None:
         """See the protocol."""

@@ -44,6 +44,9 @@ OPTIONS: dict[str, dict[str, str]] = {
         **_ADAPTIVE,
     },
 }
+RULES = ("rejection", "greedy")
+"""Rules that it applies; ``greedy`` at temperature 0 alone."""
+
 LAWS = {"ngram": "one_hot", "draft_model": "dense", "layer_skip": "dense"}
 
 
@@ -73,7 +76,7 @@ def arm_factors(arm: ArmSpec, temperatures: Sequence[float]) -> ArmFactors:
     hottest = max(temperatures)
     # One-hot drafts are judged by comparing them with the target's own draw: for them that is
     # rejection sampling, in acceptance and in law.
-    rules = ["rejection"] if hottest >= GREEDY_BELOW else ["rejection", "greedy"]
+    rules = [rule for rule in RULES if rule != "greedy" or hottest < GREEDY_BELOW]
     if arm.rule not in rules:
         raise UsageError(
             f"arm {arm.name}: transformers does not apply rule {arm.rule!r} up to temperature "
