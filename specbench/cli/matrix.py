@@ -23,19 +23,27 @@ FOR_TESTS = {"scripted"}
 def matrix(infos: Infos) -> Rows:
     """A row per drafter and engine that runs it, with an answer per rule.
 
-    What an attached server runs is for it to say, so ``openai`` has no rows.
+    Servers have drafters that do not run natively; they come last. What an attached server runs is
+    for it to say, so ``openai`` has no rows.
     """
-    rules = infos("rules")
+    rules, own = infos("rules"), infos("drafters")
     rows: list[dict[str, object]] = []
-    for name, info in infos("drafters").items():
-        answers = {rule: fit(info, judge) for rule, judge in rules.items()}
-        rows.append({"drafter": name, "engine": "native"} | answers)
+    for name in dict.fromkeys([*own, *_served()]):
+        if name in own:
+            answers = {rule: fit(own[name], judge) for rule, judge in rules.items()}
+            rows.append({"drafter": name, "engine": "native", **answers})
         for engine in catalog.names("engines"):
             offered = _offered(engine, name)
             if offered:
                 answers = {rule: "yes" if rule in offered else NOT_OFFERED for rule in rules}
-                rows.append({"drafter": name, "engine": engine} | answers)
+                rows.append({"drafter": name, "engine": engine, **answers})
     return rows
+
+
+def _served() -> list[str]:
+    """Drafters of all servers that can be started."""
+    launchers = [launcher_of(engine) for engine in catalog.SERVERS]
+    return [name for launcher in launchers if launcher for name in launcher.drafters]
 
 
 def _offered(engine: str, drafter: str) -> tuple[str, ...]:
@@ -45,9 +53,9 @@ def _offered(engine: str, drafter: str) -> tuple[str, ...]:
     if engine not in catalog.SERVERS:
         return ()
     launcher = launcher_of(engine)
-    return (
-        () if launcher is None or drafter not in launcher.drafters else launcher.judged_by(drafter)
-    )
+    if launcher is None or drafter not in launcher.drafters:
+        return ()
+    return tuple(launcher.judged_by(drafter))
 
 
 def fit(drafter: Any, rule: Any) -> str:

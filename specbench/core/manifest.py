@@ -88,6 +88,8 @@ class Identity:
 class ArmFactors:
     """What distinguishes an arm; ``lossless`` is the rule's own declaration.
 
+    ``stateful`` says that its drafter carries state from one request to the next.
+
     ``server`` is how its server is started, as far as the experiment says: another interpreter,
     variables, words of the command line, fields sent with every request.
     """
@@ -101,6 +103,7 @@ class ArmFactors:
     draft_law: str = ""
     lossless: str = UNKNOWN
     quant: str = "none"
+    stateful: bool = False
     drafter_options: Mapping[str, object] = field(default_factory=dict)
     rule_options: Mapping[str, object] = field(default_factory=dict)
     server: Mapping[str, object] = field(default_factory=dict)

@@ -50,7 +50,8 @@ class DraftFacts:
         trials: how the candidates at one parent were chosen: ``one_hot``, ``iid``, ``independent``,
             ``without_replacement`` or ``deterministic_set``; empty where nothing is drafted.
         tree: whether drafts are trees rather than chains.
-        stateful: whether state is carried from one request to the next.
+        stateful: whether state is carried from one request to the next; such a drafter has a
+            method ``reset()`` that forgets it.
     """
 
     law: str

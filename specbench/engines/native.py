@@ -141,6 +141,7 @@ class NativeEngine:
             SpecbenchError: a request failed; measuring this arm would only collect failures.
         """
         before = list(self._recorder.drain())
+        drafter, spec = self._drafters[arm], self._specs[arm]
         for trace in self.run(arm, requests, concurrency):
             if not trace.ok:
                 raise SpecbenchError(
@@ -149,6 +150,8 @@ class NativeEngine:
                 )
         self._recorder.drain()
         self._recorder.restore(before)
+        if drafter.info.facts(spec.drafter_options).stateful:
+            drafter.reset()  # what warm-up taught it is not part of the run
 
     def run(self, arm: str, requests: Sequence[Request], concurrency: int) -> Iterator[Trace]:
         """Decode all requests with one arm."""

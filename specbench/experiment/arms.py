@@ -140,6 +140,7 @@ def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
         engine=arm.engine,
         tree="tree" if drafts.tree else "chain",
         draft_law=drafts.law,
+        stateful=drafts.stateful,
         lossless=str(rule.lossless_with(arm.rule_options)) or UNKNOWN,
         drafter_options=arm.drafter_options,
         rule_options=arm.rule_options,

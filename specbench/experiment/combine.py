@@ -17,6 +17,7 @@ class Drafts(Protocol):
     law: str
     trials: str
     tree: bool
+    stateful: bool
 
 
 class Judge(Protocol):

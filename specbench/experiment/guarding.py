@@ -39,6 +39,7 @@ def around(
         windows=windows,
         plain_windows=plain_windows,
         probes=_probes(recorded, cell.arm),
+        stateful=arm.stateful,
     )
 
 

@@ -20,6 +20,7 @@ EXPLAINED = frozenset(
         "retried",
         "seed_ignored",
         "split_by_resume",
+        "stateful",
         "time_unattributed",
         "ttft_outlier",
     }

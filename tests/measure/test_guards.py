@@ -6,7 +6,7 @@ import pytest
 
 from specbench.core.suite import Prompt
 from specbench.core.trace import Finish, Lane, Span, Tick, TickKind
-from specbench.measure.guards import cell_guards, concurrency_guard, prompt_guards
+from specbench.measure.guards import Around, cell_guards, concurrency_guard, prompt_guards
 from specbench.metrics.table import measure_cell
 from specbench.suites.statistics import prompt_statistics
 from tests.metrics.traces import MS, SEED, timed, trace
@@ -44,6 +44,11 @@ def test_a_sound_run_raises_nothing():
     arm, plain = sound()
     assert codes(arm, plain) == set()
     assert codes(plain, plain) == set()
+
+
+def test_a_drafter_that_learns_from_earlier_answers_says_so():
+    arm, plain = sound()
+    assert codes(arm, plain, around=Around(stateful=True)) == {"stateful"}
 
 
 def test_h9_inert_draft():

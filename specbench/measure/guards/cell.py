@@ -16,6 +16,7 @@ from specbench.measure.guards.plain import plain_guards
 from specbench.measure.guards.sampling import sampling_guards
 from specbench.measure.guards.settings import settings_guards
 from specbench.measure.guards.speed import length_guards, speed_guards, table_guards
+from specbench.measure.guards.state import state_guards
 from specbench.measure.guards.streaming import streaming_guards
 from specbench.metrics.units import pairs
 
@@ -52,5 +53,6 @@ def cell_guards(
         *sampling_guards(arm, around),
         *settings_guards(arm, joined, around),
         *counting_guards(arm, around),
+        *state_guards(around),
         *table_guards(table),
     ]

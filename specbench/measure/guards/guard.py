@@ -37,6 +37,7 @@ class Around:
         windows, plain_windows: what counters showed while the arm and while plain ran.
         probes: what the arm's server was found to do before measuring: ``seed`` and
             ``temperature`` (``honoured`` or ``ignored``) and ``certainty`` in words.
+        stateful: whether the drafter carries state from one request to the next.
     """
 
     k: int = 0
@@ -47,3 +48,4 @@ class Around:
     windows: Sequence[Window] = ()
     plain_windows: Sequence[Window] = ()
     probes: Mapping[str, object] = field(default_factory=dict)
+    stateful: bool = False
