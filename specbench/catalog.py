@@ -15,8 +15,16 @@ from specbench.errors import UsageError
 DRAFTERS = {
     "none": "specbench.drafters.none:NoDrafter",
     "ngram": "specbench.drafters.ngram:NgramDrafter",
+    "suffix": "specbench.drafters.suffix:SuffixDrafter",
     "draft_model": "specbench.drafters.draft_model:DraftModelDrafter",
+    "multi_draft": "specbench.drafters.multi_draft:MultiDraftDrafter",
     "layer_skip": "specbench.drafters.layer_skip:LayerSkipDrafter",
+    "medusa": "specbench.drafters.medusa:MedusaDrafter",
+    "blockwise": "specbench.drafters.blockwise:BlockwiseDrafter",
+    "eagle1": "specbench.drafters.eagle.eagle1:Eagle1Drafter",
+    "eagle2": "specbench.drafters.eagle.eagle2:Eagle2Drafter",
+    "eagle3": "specbench.drafters.eagle.eagle3:Eagle3Drafter",
+    "mtp": "specbench.drafters.mtp:MtpDrafter",
 }
 
 RULES = {

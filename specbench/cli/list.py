@@ -152,8 +152,23 @@ def _brief_rule(row: Mapping[str, object]) -> Mapping[str, object]:
     }
 
 
+def _brief_drafter(row: Mapping[str, object]) -> Mapping[str, object]:
+    """A drafter in one line; what its options mean is in the other forms."""
+    if "note" in row:
+        return row
+    default: Any = row["default"]
+    options: Any = row["options"]
+    return {
+        "name": row["name"],
+        "summary": row["summary"],
+        "drafts": "tree" if default["tree"] else "chain" if default["trials"] else "-",
+        "law": default["law"],
+        "kv": row["kv"],
+        "options": " ".join(options),
+    }
+
+
 CONSOLE = {
-    "drafters": ("name", "summary", "law", "kv", "options", "note"),
     "engines": ("name", "where", "drafters", "rules"),
 }
 """Columns for people; the other forms have all of them."""
@@ -167,6 +182,8 @@ def list_(what: str, form: str) -> None:
     rows = LISTS[what]()
     if form == "console" and what == "rules":
         rows = [_brief_rule(row) for row in rows]
+    if form == "console" and what == "drafters":
+        rows = [_brief_drafter(row) for row in rows]
     if form == "console" and what == "engines":
         rows = [row for row in rows if row["name"] not in FOR_TESTS]
     if form == "console" and what == "matrix":

@@ -42,6 +42,9 @@ VERBS = {
     "fidelity": Verb(
         "specbench.cli.fidelity:fidelity", "Judge whether a run's output is still the target's."
     ),
+    "replay": Verb(
+        "specbench.cli.replay:replay", "Score drafts on recorded outputs, without decoding."
+    ),
     "laws": Verb(
         "specbench.cli.laws:laws", "Check the output law of an acceptance sampler, ours or yours."
     ),

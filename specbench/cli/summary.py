@@ -28,10 +28,11 @@ def write_summary(summary: Summary, folder: RunFolder, form: str) -> None:
         table = grid(summary)
         click.echo(csv_text(table.header, table.rows), nl=False)
     else:
-        _console().print(ConsoleSummary(summary, str(folder.path)))
+        console_of().print(ConsoleSummary(summary, str(folder.path)))
 
 
-def _console(widest: int = WIDTH) -> Console:
+def console_of(widest: int = WIDTH) -> Console:
+    """A console as wide as the terminal, at most ``widest``; off a terminal as wide as that."""
     console = Console()
     # Off a terminal rich assumes 80 columns, in which no summary fits.
     width = min(console.width, widest) if console.is_terminal else widest
@@ -54,7 +55,7 @@ def write_joint(manifests: Sequence[Manifest], summaries: Sequence[Summary], for
     elif form == "csv":
         click.echo(csv_text(joint.header, joint.rows), nl=False)
     else:
-        _console(JOINT_WIDTH).print(JointTable(joint))
+        console_of(JOINT_WIDTH).print(JointTable(joint))
 
 
 def exit_code(summary: Summary) -> int:

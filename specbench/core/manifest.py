@@ -21,6 +21,9 @@ SCHEMA_VERSION = 1
 UNKNOWN = "unknown"
 """A provenance field that the engine could not tell; never equal to a known value."""
 
+UNQUANTISED = "none"
+"""How a model is named whose weights were left as they are."""
+
 
 def canonical(value: object) -> str:
     """JSON text in which equal values are equal strings."""
@@ -60,6 +63,8 @@ class Identity:
     """Everything that must be equal before two runs are compared.
 
     ``sampling`` has one entry per temperature. ``arrival`` is the arrival pattern of requests.
+    ``quant`` is what the target's linear layers were quantised to when it was loaded; formats that
+    files or servers bring along are part of ``dtype``.
     """
 
     suites: Mapping[str, Mapping[str, str]]
@@ -78,15 +83,24 @@ class Identity:
     prefix_cache: str
     history: str
     system_policy: str
+    quant: str = UNQUANTISED
 
     def digest(self) -> str:
-        """SHA-256 over all fields."""
-        return digest(asdict(self))
+        """SHA-256 over all fields, ``quant`` only where something was quantised.
+
+        So runs from before that field keep their digest.
+        """
+        fields = asdict(self)
+        if self.quant == UNQUANTISED:
+            del fields["quant"]
+        return digest(fields)
 
 
 @dataclass(frozen=True, slots=True)
 class ArmFactors:
     """What distinguishes an arm; ``lossless`` is the rule's own declaration.
+
+    ``quant`` is what its draft was quantised to; the target's is part of the identity.
 
     ``stateful`` says that its drafter carries state from one request to the next.
 
@@ -102,7 +116,7 @@ class ArmFactors:
     tree: str = "chain"
     draft_law: str = ""
     lossless: str = UNKNOWN
-    quant: str = "none"
+    quant: str = UNQUANTISED
     stateful: bool = False
     drafter_options: Mapping[str, object] = field(default_factory=dict)
     rule_options: Mapping[str, object] = field(default_factory=dict)

@@ -13,6 +13,7 @@ class Row:
     """The columns of ``table.csv``, in order.
 
     ``value`` is None where there is none, and ``reason`` then says why; zero is a value.
+    ``quant`` is what the target was quantised to and, behind a slash, the draft where it was.
     ``guards`` lists the reasons to distrust the cell, separated by spaces; ``method`` says how
     the interval was made and, where steps were not seen, what the number rests on.
     """

@@ -283,6 +283,8 @@ class Trace:
     """Arrival of the first visible token where reasoning came before it or could have."""
     cached_tokens: int | None = None
     """Prompt tokens that came from a prefix cache; None where the engine does not say."""
+    outside_draft: int | None = None
+    """Output tokens that the draft's own vocabulary does not have; None where it has all."""
     attempts: int = 1
     """How often the request was sent until it was answered."""
     sent_ns: int | None = None

@@ -34,14 +34,17 @@ def step_uniforms(
     depths[:, 1:] = np.arange(1, nodes + 1) if tree.chain else tree.depths().cpu().numpy()
     positions = _column([row.length for row in rows]) + depths
     per_step = trials + 2
-    streams = np.array([Stream.ACCEPT] * trials + [Stream.RESIDUAL, Stream.BONUS])
-    node = np.array([*range(trials), 0, 0])
+    streams = np.full(per_step + nodes + 1, Stream.TARGET, dtype=np.uint64)
+    streams[:per_step] = Stream.ACCEPT
+    streams[trials:per_step] = Stream.RESIDUAL, Stream.BONUS
+    node = np.zeros_like(streams)
+    node[:trials] = np.arange(trials)
     # One call for all streams: the generator's cost is per call, not per number.
     values = uniforms(
         seeds,
-        np.concatenate([streams, np.full(nodes + 1, Stream.TARGET)])[None, :],
+        streams[None, :],
         np.concatenate([np.repeat(steps, per_step, axis=1), positions], axis=1),
-        np.concatenate([node, np.zeros(nodes + 1, dtype=np.int64)])[None, :],
+        node[None, :],
     )
     table = torch.from_numpy(values).to(device)
     return Uniforms(table[:, :trials], table[:, trials], table[:, trials + 1], table[:, per_step:])

@@ -275,6 +275,8 @@ class Drafter(Protocol):
 
     info: DrafterInfo
     taps: tuple[Tap, ...]
+    vocabulary: frozenset[int] | None
+    """Ids that it can draft; None = all of the target's."""
 
     def room(self, k: int) -> int:
         """KV rows that a step needs behind the committed ones, for drafting and verifying.

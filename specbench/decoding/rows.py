@@ -55,6 +55,7 @@ class TargetRows:
         self._contexts = contexts
         self._adjusted: Tensor | None = None
         self._processed: Tensor | None = None
+        self._single: dict[int, Tensor] = {}
         self._tempered: Tensor | None = None
         self._argmax: Tensor | None = None
 
@@ -84,6 +85,20 @@ class TargetRows:
         if self._processed is None:
             self._processed = probabilities(self.adjusted, self.sampling)
         return self._processed
+
+    def processed_rows(self, places: Sequence[int]) -> list[Tensor]:
+        """Processed rows [V] of some packed rows, not to be written to; no others are computed.
+
+        A tree has many more rows than its accepted path, and each costs a pass over the vocabulary.
+        """
+        if self._processed is not None:
+            return [self._processed[place] for place in places]
+        missing = [place for place in dict.fromkeys(places) if place not in self._single]
+        if missing:
+            logits = self.adjusted[torch.tensor(missing, device=self.raw.device)]
+            found = probabilities(logits, [self.sampling[place] for place in missing])
+            self._single.update(zip(missing, found.unbind(), strict=True))
+        return [self._single[place] for place in places]
 
     def tempered(self) -> Tensor:
         """Packed softmax(logits / temperature) [M, V] without truncation; greedy rows one-hot."""
@@ -120,6 +135,7 @@ class TargetRows:
         index = self.index[request : request + 1].expand(times, -1)
         copy = TargetRows(self.raw, index, self.sampling, self._contexts)
         copy._adjusted, copy._processed = self._adjusted, self._processed
+        copy._single = self._single
         copy._tempered, copy._argmax = self._tempered, self._argmax
         return copy
 

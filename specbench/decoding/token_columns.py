@@ -35,7 +35,7 @@ def greedy_columns(emitted: Emitted, rows: TargetRows, laws: DraftLaws | None) -
 
 def sampled_columns(emitted: Emitted, rows: TargetRows, laws: DraftLaws | None) -> dict[str, list]:
     device = rows.raw.device
-    target = rows.processed()[torch.tensor(emitted.row, device=device)]
+    target = torch.stack(rows.processed_rows(emitted.row))
     tokens = torch.tensor(emitted.token, device=device)[:, None]
     own = target.gather(1, tokens)
     logs = target.clamp(min=_SMALLEST).log_()

@@ -13,13 +13,16 @@ from specbench.models import selfcheck, vocabulary
 from specbench.models.early_exit import early_exit
 from specbench.models.heads.build import build_feature_head
 from specbench.models.heads.configs import HeadCheckpoint, TargetShape
+from specbench.models.heads.new import untrained
 from specbench.models.heads.packed import PackedHead
 from specbench.models.heads.read import read_head
 from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel, load_model
-from specbench.models.locate import locate
+from specbench.models.locate import UNTRAINED, locate
 from specbench.models.opened import model_facts
 from specbench.models.packed import PackedModel
+from specbench.models.quant.apply import quantise_head
+from specbench.models.quant.settings import quant_of
 
 if TYPE_CHECKING:
     from specbench.models.kv_pool import KVPool, LayerGeometry
@@ -78,8 +81,13 @@ class BuildContext:
     models: list[Packed] = field(default_factory=list)
     _owners: list[Callable[[KVPool], None]] = field(default_factory=list)
 
-    def own_model(self, options: dict[str, object]) -> tuple[PackedModel, LoadedModel]:
+    def own_model(
+        self, options: dict[str, object], suffix: str = ""
+    ) -> tuple[PackedModel, LoadedModel]:
         """Load the draft that ``options`` name; it gets KV of its own.
+
+        Args:
+            suffix: tells the drafts of an arm with several apart.
 
         Raises:
             UsageError: no model named, or a tokenizer that differs from the target's.
@@ -97,6 +105,7 @@ class BuildContext:
             locate(name, revision=str(revision) if revision else None),
             dtype=str(options.get("dtype") or str(self.target.dtype).removeprefix("torch.")),
             device=str(self.target.device),
+            quant=quant_of(options, f"arm {self.arm}"),
         )
         selfcheck.refuse_configuration(loaded.config, name)
         rows = loaded.model.get_input_embeddings().num_embeddings
@@ -110,7 +119,7 @@ class BuildContext:
             pack_linears(loaded.model)
         model = PackedModel(
             loaded.model,
-            f"draft:{self.arm}",
+            f"draft:{self.arm}{suffix}",
             vocabulary.padding_mask(rows, match.real_ids, loaded.device),
         )
         selfcheck.check(model, name, _CHECKED_WIDTH)
@@ -127,38 +136,59 @@ class BuildContext:
         self.models.append(model)
         return model
 
-    def own_head(self, options: dict[str, object], families: Sequence[str]) -> PackedHead:
-        """A head with KV of its own, read from a checkpoint; see ``models.heads``.
+    def own_head(self, options: dict[str, object], checkpoint: HeadCheckpoint) -> PackedHead:
+        """A head with KV of its own; see ``models.heads``.
 
         Args:
-            options: the arm's; ``model`` names the checkpoint, by default the target's own folder.
+            options: the arm's.
+            checkpoint: from ``checkpoint``, its switches as they are to run.
+
+        Raises:
+            PrerequisiteError: tensors that are missing or do not fit the target.
+        """
+        quant = quant_of(options, f"arm {self.arm}")
+        prepack = self.prepack and not quant.on
+        head = build_feature_head(checkpoint, self.target, prepack=prepack)
+        quantise_head(head, quant, checkpoint.name, self.target.model, prepack=self.prepack)
+        packed = PackedHead(head, f"draft:{self.arm}", self.vocabulary, self.target_model.padding)
+        self._own(packed, packed.dtype)
+        self.note(checkpoint, packed.weight_bytes, packed.kv_bytes, quant.label)
+        return packed
+
+    def checkpoint(self, options: dict[str, object], families: Sequence[str]) -> HeadCheckpoint:
+        """The head's checkpoint that an arm names, or an untrained one.
+
+        Args:
+            options: the arm's; ``model`` names the checkpoint, by default the target's own folder,
+                ``revision`` that of a hub id.
             families: what the drafter can run, of ``models.heads.configs.FAMILIES``.
 
         Raises:
             UsageError: a checkpoint of another family.
             PrerequisiteError: no such checkpoint, or one that does not fit the target.
         """
-        checkpoint = self.checkpoint(options, families)
-        head = build_feature_head(checkpoint, self.target, prepack=self.prepack)
-        packed = PackedHead(head, f"draft:{self.arm}", self.vocabulary, self.target_model.padding)
-        self._own(packed, packed.dtype)
-        self.note(checkpoint, packed.weight_bytes, packed.kv_bytes)
-        return packed
-
-    def checkpoint(self, options: dict[str, object], families: Sequence[str]) -> HeadCheckpoint:
-        """The checkpoint that ``options["model"]`` names; arguments and errors as ``own_head``."""
-        name = options.get("model")
+        name, revision = options.get("model"), options.get("revision")
+        pinned = str(revision) if revision else None
+        dtype = str(options.get("dtype") or str(self.target.dtype).removeprefix("torch."))
+        if name == UNTRAINED:
+            return untrained(self.target.location, families[0], dtype)
+        located = None if name is None else locate(str(name), revision=pinned)
         return read_head(
-            self.target.location if name is None else locate(str(name)),
+            located or self.target.location,
             families=families,
             target=TargetShape.of(self.target.config),
-            dtype=str(options.get("dtype") or str(self.target.dtype).removeprefix("torch.")),
+            dtype=dtype,
             arm=self.arm,
         )
 
-    def note(self, checkpoint: HeadCheckpoint, weight_bytes: int, kv_bytes: int) -> None:
-        """Keep what was loaded for records."""
-        self.loaded.append(LoadedDraft(checkpoint.facts(), weight_bytes, kv_bytes))
+    def note(
+        self, checkpoint: HeadCheckpoint, weight_bytes: int, kv_bytes: int, quant: str = "none"
+    ) -> None:
+        """Keep what was loaded for records; ``quant`` as ``models.quant.settings`` labels it."""
+        kinds = [t.dtype for t in checkpoint.tensors.values() if t.is_floating_point()]
+        dtype = str(kinds[0]).removeprefix("torch.") if kinds else "unknown"
+        facts = {**checkpoint.facts(), "dtype": dtype, "quant": quant}
+        self.loaded.append(LoadedDraft(facts, weight_bytes, kv_bytes))
 
     def _own(self, model: Packed, dtype: torch.dtype) -> None:
         self._owners.append(lambda pool: pool.add_owner(model.owner, model.geometry(), dtype))

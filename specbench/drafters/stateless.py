@@ -14,6 +14,7 @@ class StatelessDrafter:
     """Drafts from what the request or the target already holds; there is nothing to keep up."""
 
     taps: tuple[Tap, ...] = ()
+    vocabulary: frozenset[int] | None = None
 
     def room(self, k: int) -> int:
         """The nodes of a chain."""

@@ -175,6 +175,10 @@ class NativeEngine:
                 pool.release(row.slab)
 
         for row in serve(self._loops[arm], going, concurrency, admit, release):
+            if drafter.vocabulary is not None:
+                row.trace.outside_draft = sum(
+                    token not in drafter.vocabulary for token in row.trace.output_ids
+                )
             text = full_text(self._loaded.tokenizer, row.trace.output_ids)
             row.trace.text = text[: row.stops.text_end]
             yield row.trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from specbench.catalog import SERVERS
-from specbench.core.manifest import ArmFactors, Manifest
+from specbench.core.manifest import UNKNOWN, UNQUANTISED, ArmFactors, Manifest
 from specbench.core.trace import Window
 from specbench.experiment.schema import check
 from specbench.measure.guards import Around
@@ -61,6 +61,36 @@ def _probes(recorded: Recorded, arm: str) -> Mapping[str, object]:
 
 
 def draft_is_target(manifest: Manifest, arm: ArmFactors) -> bool:
-    """Whether the draft is the target by name: then full acceptance is expected."""
-    target = check(manifest.experiment, f"experiment of run {manifest.run}").target.model
-    return arm.drafter_options.get("model") == target
+    """Whether the draft is the target, so that full acceptance is expected (case H9).
+
+    That is a model with the target's weights, stored as the target's are, or all of the target's
+    layers. Engines that do not say what they loaded are judged by the name. A quantised copy that
+    is always right is suspicious: it may not be quantised at all.
+    """
+    if _skips_nothing(manifest, arm):
+        return True
+    drafts, identity = _drafts(manifest, arm.name), manifest.identity
+    # A head inside the target's own files has their hash, and is other weights.
+    models = [draft for draft in drafts if "family" not in draft]
+    if drafts and not models:
+        return False
+    hashes = [draft.get("weight_hash", UNKNOWN) for draft in models]
+    if hashes and UNKNOWN not in (identity.weight_hash, *hashes):
+        kinds = [draft.get("quant", UNQUANTISED) for draft in models]
+        return (identity.weight_hash, identity.quant) in zip(hashes, kinds, strict=True)
+    named = check(manifest.experiment, f"experiment of run {manifest.run}").target.model
+    return arm.drafter_options.get("model") == named
+
+
+def _skips_nothing(manifest: Manifest, arm: ArmFactors) -> bool:
+    target = manifest.engine.get("target")
+    total = target.get("layers") if isinstance(target, Mapping) else None
+    whole = total is not None and arm.drafter_options.get("layers") == total
+    return arm.drafter == "layer_skip" and whole
+
+
+def _drafts(manifest: Manifest, arm: str) -> list[Mapping[str, object]]:
+    """What an engine says it loaded for an arm."""
+    drafts = manifest.engine.get("drafts")
+    loaded = drafts.get(arm) if isinstance(drafts, Mapping) else None
+    return [draft for draft in loaded or () if isinstance(draft, Mapping)]

@@ -8,7 +8,14 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from specbench.core.manifest import UNKNOWN, ArmFactors, Identity, Manifest, canonical
+from specbench.core.manifest import (
+    UNKNOWN,
+    UNQUANTISED,
+    ArmFactors,
+    Identity,
+    Manifest,
+    canonical,
+)
 from specbench.core.request import Sampling
 from specbench.engines.protocol import Engine
 from specbench.errors import SpecbenchError
@@ -45,7 +52,7 @@ def build_manifest(
         title=experiment.title or experiment.name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         identity=_identity(prepared, engine, facts, _processor(engine.device, here)),
-        arms=_factors(prepared),
+        arms=_factors(prepared, facts),
         suites=prepared.suite_uses(),
         experiment=experiment.resolved(),
         planned=sum(1 for unit in prepared.units() for _ in unit.records()),
@@ -99,6 +106,7 @@ def _identity(
         prefix_cache=fact("prefix_cache", "off"),
         history=conditions.history,
         system_policy=experiment.workload.system_policy,
+        quant=fact("quant", experiment.target.quantised.label),
     )
 
 
@@ -110,18 +118,26 @@ def _target(experiment: Experiment, model: Mapping[str, object]) -> str:
     return experiment.target.model
 
 
-def _factors(prepared: Prepared) -> tuple[ArmFactors, ...]:
-    """Arms with what is common to all servers: fields that are sent with every request."""
+def _factors(prepared: Prepared, facts: Mapping[str, object]) -> tuple[ArmFactors, ...]:
+    """Arms with what their drafts were quantised to, and the fields that all servers are sent."""
     body = {
         name: value
         for name, value in prepared.experiment.server.extra_body.items()
         if name != "chat_template_kwargs"
     }
+    arms = tuple(replace(arm, quant=_draft_quant(facts, arm.name)) for arm in prepared.factors)
     if not body:
-        return prepared.factors
-    return tuple(
-        replace(arm, server={**arm.server, "extra_body": body}) for arm in prepared.factors
-    )
+        return arms
+    return tuple(replace(arm, server={**arm.server, "extra_body": body}) for arm in arms)
+
+
+def _draft_quant(facts: Mapping[str, object], arm: str) -> str:
+    """What was loaded for an arm, as the engine says; several drafts of one arm may differ."""
+    drafts = facts.get("drafts")
+    loaded = drafts.get(arm) if isinstance(drafts, Mapping) else None
+    found = loaded if isinstance(loaded, list) else []
+    kinds = {str(draft.get("quant", UNQUANTISED)) for draft in found if isinstance(draft, Mapping)}
+    return ", ".join(sorted(kinds)) or UNQUANTISED
 
 
 def _drafts(prepared: Prepared) -> dict[str, object]:

@@ -15,12 +15,13 @@ from specbench.core.suite import Prompt, Suite
 from specbench.errors import UsageError
 from specbench.experiment.arms import check_arms, resolved
 from specbench.experiment.load import Loaded
-from specbench.experiment.schema import Experiment, Workload
+from specbench.experiment.schema import Experiment
 from specbench.experiment.server_arms import launcher_of
+from specbench.experiment.workload import Workload
 from specbench.measure.plan import Unit
 from specbench.measure.requests import Conditions
 from specbench.measure.stages import Stage, plan_stages
-from specbench.models.locate import locate
+from specbench.models.locate import UNTRAINED, locate
 from specbench.suites.loader import load_suite, select
 
 STARTS_APART = 2
@@ -215,9 +216,11 @@ def _check_engine(experiment: Experiment, conditions: Conditions) -> None:
 def _locate_models(experiment: Experiment, arms: Sequence[ArmSpec]) -> None:
     locate(experiment.target.model, revision=experiment.target.revision)
     for arm in arms:
-        model, revision = (arm.drafter_options.get(name) for name in ("model", "revision"))
-        if isinstance(model, str):
-            locate(model, revision=revision if isinstance(revision, str) else None)
+        options = arm.drafter_options
+        several, revision = options.get("models"), options.get("revision")
+        for model in [options.get("model"), *(several if isinstance(several, list) else ())]:
+            if isinstance(model, str) and model != UNTRAINED:
+                locate(model, revision=revision if isinstance(revision, str) else None)
 
 
 def _chosen(suite: Suite, workload: Workload, split: str) -> tuple[Prompt, ...]:

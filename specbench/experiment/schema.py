@@ -7,115 +7,26 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from specbench.catalog import SERVERS, names
+from specbench.catalog import SERVERS
 from specbench.core.arm import PLAIN, ArmSpec
-from specbench.core.manifest import UNKNOWN
-from specbench.core.request import Sampling
+from specbench.core.manifest import UNKNOWN, UNQUANTISED
 from specbench.errors import UsageError
 from specbench.experiment.arms import default_rule as own_rule
 from specbench.experiment.combine import CHAIN_RULE
 from specbench.experiment.server_arms import default_rule, server_arms
 from specbench.experiment.server_keys import names_address, refuse_without_server
 from specbench.experiment.server_schema import ArmServer, Server
+from specbench.experiment.study_schema import Study
 from specbench.experiment.values import SCHEMA_VERSION, WRITE
+from specbench.experiment.workload import Border, Options, Target, Workload
+from specbench.models.quant.settings import quant_of
 
 ARM_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
 
-Options = dict[str, object]
 
-
-class _Border(BaseModel):
-    # strict: "5" is not 5 and true is not a number; a wrong type is a wrong file.
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Target(_Border):
-    """The [target] table: the model that every arm decodes, and how it is loaded."""
-
-    model: Annotated[str, Field(min_length=1)]
-    revision: str | None = None
-    dtype: Literal["float32", "bfloat16", "float16", "as_stored"] = "float32"
-    device: Annotated[str, Field(min_length=1)] = "cpu"
-    prepack: bool = True
-    context: Annotated[int, Field(ge=2)] | None = None
-    template: str | None = None
-    options: Options = Field(default_factory=dict)
-
-
-class Workload(_Border):
-    """The [workload] table: which prompts, sampled how, how often and how many at a time."""
-
-    suites: Annotated[list[str], Field(min_length=1)]
-    split: Literal["test", "dev", "all"] = "test"
-    limit: Annotated[int, Field(ge=1)] | None = None
-    categories: list[str] = Field(default_factory=list)
-    temperatures: Annotated[list[float], Field(min_length=1)] = Field(default=[0.0])
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    top_k: Annotated[int, Field(ge=0)] = 0
-    min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
-    repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
-    frequency_penalty: float = 0.0
-    presence_penalty: float = 0.0
-    max_new_tokens: Annotated[int, Field(ge=1)] = 128
-    repeats: Annotated[int, Field(ge=1)] = 1
-    concurrency: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] = Field(
-        default=[1]
-    )
-    history: Literal["plain", "own", "fixed"] = "plain"
-    system_policy: Literal["merge-into-user", "drop", "fail"] = "merge-into-user"
-    seed: Annotated[int, Field(ge=0)] = 1
-    warmup: Annotated[int, Field(ge=1)] = 1
-    stop: list[str] = Field(default_factory=list)
-    arrival: Literal["closed", "poisson", "burst"] = "closed"
-    rate: Annotated[float, Field(gt=0)] | None = None
-
-    @property
-    def arrival_name(self) -> str:
-        """The arrival pattern as the identity names it."""
-        if self.arrival == "closed":
-            return "closed loop"
-        return f"poisson {self.rate:g}/s" if self.arrival == "poisson" else self.arrival
-
-    def split_of(self, suite: str) -> str:
-        """The split in which a suite, as the experiment names it, is used.
-
-        Where none was given, catalogued suites are cut: their ``dev`` part is for tuning. A
-        reader's own prompts and public sets are used whole.
-        """
-        if "split" in self.model_fields_set or suite in names("suites"):
-            return self.split
-        return "all"
-
-    @field_validator("suites", "temperatures", "concurrency")
-    @classmethod
-    def _different(cls, values: list[object]) -> list[object]:
-        if len(set(values)) != len(values):
-            raise ValueError("a value occurs twice")
-        return values
-
-    @field_validator("system_policy", mode="before")
-    @classmethod
-    def _short_name(cls, value: object) -> object:
-        return "merge-into-user" if value == "merge" else value
-
-    @field_validator("temperatures")
-    @classmethod
-    def _temperatures(cls, values: list[float]) -> list[float]:
-        for value in values:
-            Sampling(temperature=value)
-        return values
-
-
-class Arm(_Border):
+class Arm(Border):
     """One [arm.NAME] table."""
 
     drafter: Annotated[str, Field(min_length=1)]
@@ -126,7 +37,7 @@ class Arm(_Border):
     server: ArmServer = Field(default_factory=ArmServer)
 
 
-class Experiment(_Border):
+class Experiment(Border):
     """experiment.toml. The plain arm is implied and always present."""
 
     schema_version: Literal[1]
@@ -137,6 +48,7 @@ class Experiment(_Border):
     target: Target
     workload: Workload
     server: Server = Field(default_factory=Server)
+    study: Study | None = None
     arm: dict[str, Arm] = Field(default_factory=dict)
 
     @field_validator("arm")
@@ -196,6 +108,23 @@ class Experiment(_Border):
         ]
         return [ArmSpec(PLAIN, engine=self.engine), *declared]
 
+    def member(self, value: object) -> Experiment:
+        """The experiment of one value of its study, which is no study itself.
+
+        Raises:
+            ValidationError: the key does not take this value.
+        """
+        assert self.study is not None
+        study, table = self.study, getattr(self, self.study.table)
+        given = {**table.model_dump(exclude_unset=True), study.name: value}
+        return self.model_copy(
+            update={
+                "study": None,
+                "title": f"{self.title or self.name}, {study.key} = {value}",
+                study.table: type(table).model_validate(given),
+            }
+        )
+
     def resolved(self) -> dict[str, object]:
         """Every key with its value, defaults included; keys without a value are left out.
 
@@ -210,6 +139,8 @@ class Experiment(_Border):
                 del arm["server"]
         if self.workload.arrival == "closed":
             del data["workload"]["arrival"]
+        if self.target.quant == UNQUANTISED:
+            del data["target"]["quant_backend"], data["target"]["quant_head"]
         splits = {self.workload.split_of(suite) for suite in self.workload.suites}
         del data["workload"]["split"]
         if len(splits) == 1:
@@ -240,10 +171,37 @@ def check(data: Mapping[str, object], source: str) -> Experiment:
             f"upgrade specbench, or write {WRITE['schema_version']}",
         )
     try:
-        return Experiment.model_validate(data)
+        experiment = Experiment.model_validate(data)
+        members = [experiment.member(value) for value in _values(experiment)]
     except ValidationError as error:
         findings = [_finding(item["loc"], item) for item in error.errors(include_url=False)]
         raise UsageError(f"{source}: " + f"\n{source}: ".join(findings)) from error
+    for each in [experiment, *members]:
+        _refuse_quant(each, source)
+    return experiment
+
+
+def _values(experiment: Experiment) -> Sequence[object]:
+    return () if experiment.study is None else experiment.study.values
+
+
+QUANTISING = ("native", "scripted")
+"""Engines that load the target themselves and quantise it."""
+
+
+def _refuse_quant(experiment: Experiment, source: str) -> None:
+    """Refuse keys of quantisation that contradict each other, or an engine that ignores them."""
+    target, engine = experiment.target, experiment.engine
+    if quant_of(target.model_dump(), f"{source}: target").on and engine not in QUANTISING:
+        raise UsageError(
+            f"{source}: target.quant = {target.quant!r} with engine {engine}, which loads weights "
+            "in a way of its own",
+            "use the native engine; a server takes a quantised checkpoint, or words of its own in "
+            "server.args_extra",
+        )
+    if not experiment.on_server:
+        for name, arm in experiment.arm.items():
+            quant_of(arm.options, f"{source}: arm.{name}.options")
 
 
 SENSITIVE = frozenset(
@@ -284,6 +242,7 @@ def known_keys(place: Sequence[int | str]) -> list[str]:
         "workload": Workload,
         "arm": Arm,
         "server": Server,
+        "study": Study,
     }
     table = ArmServer if _in_arm_server(place) else tables.get(str(place[0]))
     return list(table.model_fields) if table else []

@@ -122,6 +122,20 @@ def drafted_per_token(traces: Sequence[Trace], *, seed: int) -> Quantity:
     return pooled(traces, _verified, _committed, "1", seed)
 
 
+def outside_draft(traces: Sequence[Trace], *, seed: int) -> Quantity:
+    """Share of output tokens that the draft's own vocabulary does not have (case E3)."""
+    known = [trace for trace in finished(traces) if trace.outside_draft is not None]
+    if not known:
+        return nothing("the draft has no vocabulary of its own", "1")
+    return total_ratio(
+        item_sums(known, lambda trace: trace.outside_draft or 0),
+        item_sums(known, output_tokens),
+        seed=seed,
+        unit="1",
+        empty="no output tokens",
+    )
+
+
 def accept_pos(traces: Sequence[Trace]) -> dict[str, Quantity]:
     """Counts and rates per draft position, keys ``judged_1``, ``reached_1``, ``rate_1`` ...
 

@@ -52,11 +52,16 @@ _TABLE = (
     Definition(
         "accept_pos",
         "per draft position k (a depth): judged_k = steps whose longest judged path has >= k "
-        "nodes, reached_k = those that accepted >= k-1, accepted_k = those that accepted >= k; rate_k = accepted_k / judged_k, "
-        "conditional_k = accepted_k / reached_k; where an engine tells totals alone there is no "
-        "judged_k and rate_k is per step with verified > 0",
+        "nodes, reached_k = those that accepted >= k-1, accepted_k = those that accepted >= k; "
+        "rate_k = accepted_k / judged_k, conditional_k = accepted_k / reached_k; where an engine "
+        "tells totals alone there is no judged_k and rate_k is per step with verified > 0",
         "steps, 1",
         2,
+    ),
+    Definition(
+        "outside_draft",
+        "share of output tokens that the draft's own vocabulary does not have: never drafted",
+        "1",
     ),
     Definition(
         "alpha",

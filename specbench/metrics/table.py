@@ -33,6 +33,7 @@ _POOLED = {
     "rate_node": acceptance.rate_node,
     "waste": acceptance.waste,
     "drafted_per_token": acceptance.drafted_per_token,
+    "outside_draft": acceptance.outside_draft,
     "alpha": alpha.alpha,
     "alpha_iid": alpha.alpha_iid,
     "tokens_per_s_user": throughput.tokens_per_s_user,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from specbench.errors import PrerequisiteError, UsageError
+
+_READ_AS = {"mimo": "qwen2"}
+"""Model types that come as code -> the type with the same layers, which transformers knows."""
 
 
 def require_torch() -> Any:
@@ -80,6 +84,7 @@ def read_checkpoint(
                 weights_only=True,
                 trust_remote_code=trust_remote_code,
                 output_loading_info=True,
+                **_known_configuration(path),
             )
     except (ValueError, OSError, ImportError, RuntimeError, SafetensorError) as error:
         raise PrerequisiteError(
@@ -93,6 +98,19 @@ def read_checkpoint(
             "fetch or copy the model again",
         )
     return model
+
+
+def _known_configuration(path: Path) -> dict[str, Any]:
+    """The configuration as a keyword, where the folder's own type is to be read as another."""
+    from transformers import CONFIG_MAPPING, AutoConfig
+
+    written = json.loads((path / "config.json").read_text())
+    kind = written.pop("model_type", None)
+    if kind not in _READ_AS or kind in CONFIG_MAPPING:
+        return {}
+    # Layers that draft are not part of the target; transformers leaves their tensors alone.
+    written.pop("auto_map", None)
+    return {"config": AutoConfig.for_model(_READ_AS[kind], **written)}
 
 
 def materialise(model: Any) -> Any:

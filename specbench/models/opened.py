@@ -14,6 +14,7 @@ from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel, load_model
 from specbench.models.locate import locate
 from specbench.models.packed import PackedModel
+from specbench.models.quant.settings import quant_of
 from specbench.suites.templates import render
 
 _CAPACITY_STEP = 256
@@ -87,17 +88,18 @@ def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
 
     Args:
         settings: the experiment's ``[target]`` table: model, revision, dtype (default float32),
-            device, prepack, template, system_policy.
+            device, prepack, template, system_policy, quant and its further keys.
         width: rows of the widest forward after a prompt; rounding is measured at this width.
 
     Raises:
-        UsageError, PrerequisiteError: no such model, or one that cannot run packed.
+        UsageError, PrerequisiteError: no such model, or one that cannot run packed or quantised.
     """
     name = str(settings["model"])
     loaded = load_model(
         locate(name, revision=settings.get("revision")),
         dtype=str(settings.get("dtype", "float32")),
         device=str(settings.get("device", "cpu")),
+        quant=quant_of(settings, "target"),
     )
     selfcheck.refuse_configuration(loaded.config, name)
     prepack = bool(settings.get("prepack", True)) and loaded.device.type == "cpu"
@@ -118,6 +120,8 @@ def model_facts(loaded: LoadedModel) -> dict[str, object]:
         "weight_hash": loaded.weight_hash,
         "weight_bytes": loaded.weight_bytes,
         "dtype": str(loaded.dtype).removeprefix("torch."),
+        "quant": loaded.quant.label,
+        "layers": int(loaded.config.get_text_config().num_hidden_layers),
         "context_limit": loaded.context_limit,
         "vocabulary": loaded.real_vocab_size,
     }

@@ -44,6 +44,17 @@ def attend(
     return plan.run(module.layer_idx, query, key, value, scale, sliding_window), None
 
 
+def layer_geometry(config: Any) -> LayerGeometry:
+    """Keys and values per token of one layer, from a text configuration."""
+    if getattr(config, "kv_lora_rank", None):
+        # Latents of multi-head latent attention are expanded before the attention function.
+        keys = config.qk_nope_head_dim + config.qk_rope_head_dim
+        return LayerGeometry(config.num_attention_heads, keys, config.v_head_dim)
+    heads = config.num_key_value_heads or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return LayerGeometry(heads, size, size)
+
+
 class PackedModel:
     """A causal LM that runs packed batches for one owner of the pool.
 
@@ -79,9 +90,7 @@ class PackedModel:
     def geometry(self) -> list[LayerGeometry]:
         """KV shapes per layer, from the configuration."""
         config = self.model.config.get_text_config()
-        heads = config.num_key_value_heads or config.num_attention_heads
-        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return [LayerGeometry(heads, size, size)] * config.num_hidden_layers
+        return [layer_geometry(config)] * config.num_hidden_layers
 
     @property
     def kv_bytes(self) -> int:

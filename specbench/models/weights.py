@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,22 @@ def file_sha256(path: Path) -> str:
 def weight_bytes(model: Any) -> int:
     """Bytes of memory behind a torch model's parameters and buffers; shared storage counts once."""
     spans: dict[str, list[tuple[int, int]]] = {}
-    for tensor in model.state_dict().values():
-        start = tensor.data_ptr()
-        end = start + tensor.numel() * tensor.element_size()
-        spans.setdefault(str(tensor.device), []).append((start, end))
+    for held in model.state_dict().values():
+        for tensor in _stored(held):
+            start = tensor.data_ptr()
+            end = start + tensor.numel() * tensor.element_size()
+            spans.setdefault(str(tensor.device), []).append((start, end))
     return sum(_union(sorted(on_device)) for on_device in spans.values())
+
+
+def _stored(tensor: Any) -> Iterator[Any]:
+    """The tensors that hold memory: those inside where a package wraps several as one."""
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    if flatten is None:
+        yield tensor
+        return
+    for name in flatten()[0]:
+        yield from _stored(getattr(tensor, name))
 
 
 def _union(spans: list[tuple[int, int]]) -> int:

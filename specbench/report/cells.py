@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from specbench.core.manifest import UNQUANTISED
 from specbench.core.request import GREEDY_BELOW
 from specbench.results.summary import Figure, Summary, SummaryRow
 from specbench.results.verdict import RUN_WIDE
@@ -165,8 +166,10 @@ def speedup(figure: Figure, notes: Footnotes) -> str:
 
 def heading(summary: Summary) -> str:
     """Title, target and state of the run in one line."""
+    stored = "" if summary.quant == UNQUANTISED else f" with {summary.quant} weights"
     return (
-        f"{summary.title}: {summary.target}, {summary.dtype}, {summary.device}, run {summary.run}"
+        f"{summary.title}: {summary.target}, {summary.dtype}{stored}, {summary.device}, "
+        f"run {summary.run}"
     )
 
 

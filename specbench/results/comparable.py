@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from itertools import combinations
+from typing import Any
 
 from specbench.core.manifest import UNKNOWN, Manifest
 from specbench.errors import NotComparable, UsageError
 from specbench.results.resume import differences
 
+ON_ENGINES = "run one experiment on each engine: specbench run EXPERIMENT --engine NAME"
 
-def require_comparable(manifests: Sequence[Manifest], assume_same: bool = False) -> tuple[str, ...]:
+
+def require_comparable(
+    manifests: Sequence[Manifest],
+    assume_same: bool = False,
+    *,
+    lifted: Collection[str] = (),
+    way_on: str = ON_ENGINES,
+) -> tuple[str, ...]:
     """Refuse runs whose identities differ; what is unknown equals nothing.
 
     Args:
         assume_same: take what is unknown of a run as equal.
+        lifted: keys that may differ; ``sampling.top_p`` is that setting of every temperature.
+        way_on: what to do about runs that differ.
 
     Returns:
         The keys that were taken as equal without being known, in the order of the identity.
@@ -28,23 +39,44 @@ def require_comparable(manifests: Sequence[Manifest], assume_same: bool = False)
     for one, two in combinations(manifests, 2):
         if one.run == two.run:
             raise UsageError(f"the same run twice: {one.run}", "name another run")
-        unknown = _unknown(one, two)
+        mine, others = _identity(one, lifted), _identity(two, lifted)
+        unknown = _unknown(one.run, two.run, mine, others)
         found = [
             f"{key}: {before} != {after}"
-            for key, before, after in differences(asdict(one.identity), asdict(two.identity))
+            for key, before, after in differences(mine, others)
             if key not in unknown
         ]
-        _refuse(one, two, found, [] if assume_same else [*unknown.values()])
+        _refuse(one, two, found, [] if assume_same else [*unknown.values()], way_on)
         taken |= dict.fromkeys(unknown)
     return tuple(taken)
 
 
-def _refuse(one: Manifest, two: Manifest, found: Sequence[str], unknown: Sequence[str]) -> None:
+def _identity(manifest: Manifest, lifted: Collection[str]) -> dict[str, Any]:
+    """The identity without what may differ."""
+    found = asdict(manifest.identity)
+    for key in lifted:
+        outer, _, inner = key.partition(".")
+        if inner:
+            found[outer] = [
+                {name: value for name, value in entry.items() if name != inner}
+                for entry in found[outer]
+            ]
+        else:
+            found.pop(outer)
+    return found
+
+
+def _refuse(
+    one: Manifest,
+    two: Manifest,
+    found: Sequence[str],
+    unknown: Sequence[str],
+    way_on: str,
+) -> None:
     reasons = "; ".join([*found, *unknown])
     if found:
         raise NotComparable(
-            f"runs {one.run} and {two.run} did not measure the same: {reasons}",
-            "run one experiment on each engine: specbench run EXPERIMENT --engine NAME",
+            f"runs {one.run} and {two.run} did not measure the same: {reasons}", way_on
         )
     if unknown:
         raise NotComparable(
@@ -54,12 +86,11 @@ def _refuse(one: Manifest, two: Manifest, found: Sequence[str], unknown: Sequenc
         )
 
 
-def _unknown(one: Manifest, two: Manifest) -> dict[str, str]:
-    """Keys that one of two runs does not know, with who."""
+def _unknown(one: str, two: str, mine: dict[str, Any], others: dict[str, Any]) -> dict[str, str]:
+    """Keys that one of two runs does not know, with which."""
     found: dict[str, str] = {}
-    mine, others = asdict(one.identity), asdict(two.identity)
     for key in mine:
-        runs = [run.run for run, said in ((one, mine), (two, others)) if said[key] == UNKNOWN]
+        runs = [run for run, said in ((one, mine), (two, others)) if said[key] == UNKNOWN]
         if runs:
             found[key] = f"{key}: unknown" + (f" of {runs[0]}" if len(runs) == 1 else "")
     return found

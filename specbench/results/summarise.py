@@ -82,6 +82,7 @@ def summarise_run(
         title=manifest.title,
         target=manifest.identity.target,
         dtype=manifest.identity.dtype,
+        quant=manifest.identity.quant,
         device=manifest.identity.device,
         complete=ok + len(skipped) == manifest.planned and not failed and recorded.finished,
         planned=manifest.planned,
@@ -125,18 +126,18 @@ def _row(
         identity=_greedy_word(found, arm.lossless) or _word(fidelity.verdict, arm.lossless),
         identity_detail="" if found is None or not found.differing else str(found),
         figures={
-            name: _figure(measured.metrics[metric][stat])
+            name: figure_of(measured.metrics[metric][stat])
             for name, (metric, stat) in FIGURES.items()
         }
         | {
-            name: _figure(further[metric][stat])
+            name: figure_of(further[metric][stat])
             for name, (metric, stat) in FIDELITY_FIGURES.items()
         },
         guards=tuple(guards),
         fidelity=_told(cell, fidelity.verdict),
         price_exact=fidelity.price.exact,
         quality={
-            metric: {stat: _figure(stats[stat]) for stat in QUALITY_STATS}
+            metric: {stat: figure_of(stats[stat]) for stat in QUALITY_STATS}
             for metric, stats in quality.metrics.items()
             if metric in quality.signatures
         },
@@ -178,7 +179,8 @@ def _word(verdict: CellVerdict, lossless: str) -> str:
     return "FAILED" if failed else "passed"
 
 
-def _figure(quantity: Quantity) -> Figure:
+def figure_of(quantity: Quantity) -> Figure:
+    """A quantity as a summary holds it."""
     if isinstance(quantity.value, Missing):
         return Figure(None, quantity.unit, reason=str(quantity.value))
     return Figure(quantity.value, quantity.unit, quantity.low, quantity.high, quantity.n)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter, ValidationError
 
-from specbench.core.manifest import SCHEMA_VERSION
+from specbench.core.manifest import SCHEMA_VERSION, UNQUANTISED
 from specbench.results.schema import ResultError, upgrade
 from specbench.results.store import RunFolder
 
@@ -82,6 +82,8 @@ class Summary:
     """Quality metric -> how it was computed."""
     acceptance: tuple[str, ...] = ()
     """Where the acceptance of servers comes from, in words; older summaries do not say."""
+    quant: str = UNQUANTISED
+    """What the target's linear layers were quantised to."""
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from specbench.core.manifest import Manifest
+from specbench.core.manifest import UNQUANTISED, Manifest
 from specbench.core.quantity import Quantity
 from specbench.core.table import Row
 from specbench.results.cells import ALL_SUITES, Cell, MeasuredCell
@@ -51,7 +51,7 @@ def _cell_row(manifest: Manifest, cell: Cell, guards: str) -> Row:
         lossless=arm.lossless,
         engine=arm.engine,
         dtype=identity.dtype,
-        quant=arm.quant,
+        quant=identity.quant if arm.quant == UNQUANTISED else f"{identity.quant}/{arm.quant}",
         suite=cell.suite,
         split=splits.pop() if len(splits) == 1 else "",
         category=cell.category,

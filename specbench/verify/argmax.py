@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -11,6 +13,9 @@ from specbench.decoding.rows import TargetRows
 from specbench.decoding.tree import PAD, ROOT, TokenTree, Trials
 from specbench.verify.chain import accepted_prefix
 
+Choose = Callable[[Tensor, Tensor], Tensor]
+"""``(requests, positions)``, int64 [n] each, position 0 = root and 1 + node -> tokens [n]."""
+
 
 def follow(tree: TokenTree, choices: Tensor) -> Acceptance:
     """Walk from the root to the child that equals the choice at its parent, as far as there is one.
@@ -19,32 +24,49 @@ def follow(tree: TokenTree, choices: Tensor) -> Acceptance:
         tree: chains or trees, B requests, N nodes.
         choices: int64 [B, N + 1], the token chosen behind the root and behind every node.
     """
-    if tree.chain:
-        path, count, kind = accepted_prefix(tree, tree.ids == choices[:, :-1])
-        return Acceptance(path, count, choices.gather(1, count[:, None]).squeeze(1), kind)
-    batch = len(tree.ids)
-    here = torch.full((batch,), ROOT, device=tree.ids.device)
+    if not tree.chain:
+        return descend(tree, lambda request, position: choices[request, position])
+    path, count, kind = accepted_prefix(tree, tree.ids == choices[:, :-1])
+    return Acceptance(path, count, choices.gather(1, count[:, None]).squeeze(1), kind)
+
+
+def descend(tree: TokenTree, choose: Choose) -> Acceptance:
+    """``follow`` on trees, with choices made only where a request's walk comes to."""
+    batch, device = len(tree.ids), tree.ids.device
+    here = torch.full((batch,), ROOT, device=device)
     count = torch.zeros_like(here)
-    path = torch.full((batch, tree.width + 1), PAD, device=tree.ids.device)
+    path = torch.full((batch, tree.width + 1), PAD, device=device)
     leaf = torch.ones_like(here, dtype=torch.bool)
-    nodes = torch.arange(tree.width, device=here.device)
-    real = nodes < torch.tensor(tree.counts, device=here.device)[:, None]
+    real = (
+        torch.arange(tree.width, device=device) < torch.tensor(tree.counts, device=device)[:, None]
+    )
+    going = torch.arange(batch, device=device)
+    wanted = choose(going, torch.zeros_like(going))
     for depth in range(tree.width + 1):
-        wanted = choices.gather(1, here[:, None] + 1)
-        children = (tree.parents == here[:, None]) & real & (count == depth)[:, None]
+        children = (tree.parents[going] == here[going, None]) & real[going]
+        ids = tree.ids[going]
         # A hole is a child that never matches: what follows it is a recovered token.
-        matching = children & tree.valid() & (tree.ids == wanted)
+        matching = children & (ids >= 0) & (ids == wanted[going, None])
+        leaf[going] = ~children.any(1)
         found = matching.any(1)
-        leaf = torch.where(count == depth, ~children.any(1), leaf)
-        # Candidates may repeat a token; the first one stands for all.
-        node = matching.long().argmax(1)
-        here = torch.where(found, node, here)
-        path[:, depth] = torch.where(found, node, path[:, depth])
-        count = count + found
-        if not bool(found.any()):
+        going, matching = going[found], matching[found]
+        if not len(going):
             break
-    kind = torch.where(leaf, BONUS, RECOVERED)
-    return Acceptance(path, count, choices.gather(1, here[:, None] + 1).squeeze(1), kind)
+        # Candidates may repeat a token; the first one stands for all.
+        here[going] = path[going, depth] = matching.long().argmax(1)
+        count[going] += 1
+        wanted[going] = choose(going, here[going] + 1)
+    return Acceptance(path, count, wanted, torch.where(leaf, BONUS, RECOVERED))
+
+
+def first_choices(tree: TokenTree, rows: TargetRows) -> Acceptance:
+    """Longest path of target argmaxes (lowest id on ties); the next token is the argmax after."""
+    if tree.chain:
+        return follow(tree, rows.argmax())
+    return descend(
+        tree,
+        lambda request, position: rows.adjusted[rows.index[request, position]].argmax(1),
+    )
 
 
 def greedy(
@@ -55,5 +77,5 @@ def greedy(
     states: States,
     uniforms: Uniforms,
 ) -> tuple[Acceptance, States]:
-    """Longest path of target argmaxes (lowest id on ties); the next token is the argmax after."""
-    return follow(tree, rows.argmax()), states
+    """``first_choices`` as a rule."""
+    return first_choices(tree, rows), states

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from specbench.decoding.laws import DraftLaws
 from specbench.decoding.protocols import Uniforms
@@ -22,15 +24,13 @@ WITH_REPEATS = (TrialKind.IID, TrialKind.INDEPENDENT)
 """Kinds whose candidates know nothing of each other, so that a token may come twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One trial.
 
     Attributes:
         node, token: the node tried, and its id, which names a token of the target.
         law: row of the law that the token was drawn from.
         draft: its probability there, above 0; 1 for candidates chosen without chance.
-        target: processed target probability at the parent.
         number: the trial's own accept number in [0, 1).
     """
 
@@ -38,7 +38,6 @@ class Candidate:
     token: int
     law: int
     draft: float
-    target: float
     number: float
 
 
@@ -78,14 +77,13 @@ def children(
     """
     node = trials.node.clamp(min=0)
     token = torch.where(trials.node == PAD, PAD, tree.ids.gather(1, node))
-    target = rows.token_probs(tree).gather(1, node).double()
-    draft = torch.ones_like(target)
+    draft = torch.ones_like(uniforms.accept)
     inside = (token >= 0) & (token < rows.raw.shape[1])
     if laws is not None and trials.kind not in WITHOUT_CHANCE:
         draft = laws.token_probs(token, trials.law).double()
     draft = torch.where(inside, draft, 0.0)
     whole = torch.stack([trials.parent, trials.node, token, trials.law], 2).tolist()
-    numbers = torch.stack([draft, target, uniforms.accept], 2).tolist()
+    numbers = torch.stack([draft, uniforms.accept], 2).tolist()
     repeats = laws is not None and trials.kind in WITH_REPEATS
     holes = _holes(tree)
     found = []
@@ -93,21 +91,22 @@ def children(
         refused = holes[b]
         by_parent: dict[int, list[Candidate]] = {}
         seen: set[tuple[int, int]] = set()
-        for (parent, at, name, law), (own, wanted, number) in zip(
-            whole[b], numbers[b], strict=True
-        ):
+        for (parent, at, name, law), (own, number) in zip(whole[b], numbers[b], strict=True):
             if at == PAD:
                 continue
             if own <= 0:
                 refused.add(parent)
             elif repeats or (parent, name) not in seen:
                 seen.add((parent, name))
-                by_parent.setdefault(parent, []).append(
-                    Candidate(at, name, law, own, wanted, number)
-                )
+                by_parent.setdefault(parent, []).append(Candidate(at, name, law, own, number))
         greedy = rows.sampling[places[0]].greedy
         found.append(Children(by_parent, frozenset(refused), places, greedy))
     return found
+
+
+def entries(row: Tensor, candidates: Sequence[Candidate]) -> list[float]:
+    """What a row [V] holds for the tokens of candidates."""
+    return row[[candidate.token for candidate in candidates]].double().tolist()
 
 
 def _holes(tree: TokenTree) -> list[set[int]]:

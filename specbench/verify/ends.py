@@ -12,7 +12,7 @@ from specbench.decoding.protocols import BONUS, RECOVERED, Acceptance, Uniforms
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import draw
 from specbench.decoding.tree import PAD, TokenTree
-from specbench.verify.argmax import follow
+from specbench.verify.argmax import first_choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def verdict(
         ends: request -> its end, for all requests above temperature 0.
     """
     if not ends:
-        return follow(tree, rows.argmax())
+        return first_choices(tree, rows)
     device = tree.ids.device
     padding = [PAD] * (tree.width + 1)
     paths = [[*end.path, *padding[len(end.path) :]] for end in ends.values()]
@@ -54,7 +54,7 @@ def verdict(
     found = Acceptance(torch.tensor(paths, device=device), count, next_token, kind)
     if len(ends) == len(tree.ids):
         return found
-    cold = follow(tree, rows.argmax())
+    cold = first_choices(tree, rows)
     return Acceptance(
         cold.path.index_copy(0, at, found.path),
         cold.n_accepted.index_copy(0, at, found.n_accepted),

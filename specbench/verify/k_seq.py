@@ -66,7 +66,7 @@ def k_seq(
         accepted = []
         for place, factor in zip(going, found, strict=True):
             factors[place.owner] = factor
-            candidate = _first(place.candidates, factor)
+            candidate = _first(place, factor)
             if candidate is None:
                 failed.append(place)
             else:
@@ -82,8 +82,9 @@ def k_seq(
     return verdict(tree, rows, uniforms, ends), states
 
 
-def _first(candidates: Sequence[Candidate], factor: float) -> Candidate | None:
-    return next((c for c in candidates if c.number * factor * c.draft < c.target), None)
+def _first(place: Place, factor: float) -> Candidate | None:
+    tried = zip(place.candidates, place.targets, strict=True)
+    return next((c for c, target in tried if c.number * factor * c.draft < target), None)
 
 
 def _factors(

@@ -6,12 +6,15 @@ Lossless for any draft, with acceptance sum(target * draft) <= sum(min(target, d
 
 from __future__ import annotations
 
+import torch
+from torch import Tensor
+
 from specbench.decoding.laws import DraftLaws
 from specbench.decoding.protocols import Acceptance, Lossless, RuleInfo, States, Uniforms
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import draw
 from specbench.decoding.tree import TokenTree, Trials
-from specbench.verify.argmax import follow
+from specbench.verify.argmax import descend, follow
 from specbench.verify.listed import ListedRule
 
 INFO = RuleInfo(
@@ -34,9 +37,16 @@ def target_match(
     uniforms: Uniforms,
 ) -> tuple[Acceptance, States]:
     """Draw the target's token at every position; accept while the draft agrees, then emit it."""
-    processed = rows.processed()[rows.index.flatten()]
-    drawn = draw(processed, uniforms.target.flatten()).view(rows.index.shape)
-    return follow(tree, drawn), states
+    if tree.chain:
+        processed = rows.processed()[rows.index.flatten()]
+        drawn = draw(processed, uniforms.target.flatten()).view(rows.index.shape)
+        return follow(tree, drawn), states
+
+    def choose(request: Tensor, position: Tensor) -> Tensor:
+        target = rows.processed_rows(rows.index[request, position].tolist())
+        return draw(torch.stack(target), uniforms.target[request, position])
+
+    return descend(tree, choose), states
 
 
 RULE = ListedRule(INFO, target_match)

@@ -26,7 +26,7 @@ from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import draw
 from specbench.decoding.tree import ROOT, TokenTree, Trials
 from specbench.verify.chain import accepted_prefix
-from specbench.verify.children import Candidate, Children, children
+from specbench.verify.children import Candidate, Children, children, entries
 from specbench.verify.ends import End, verdict
 from specbench.verify.leftover import blank
 from specbench.verify.listed import ListedRule
@@ -90,33 +90,40 @@ def _siblings(
 ) -> Acceptance:
     """The rule on trees: down from the root, to the first candidate of each node that is kept."""
     offers = children(tree, trials, rows, uniforms, None)
-    paths = {b: _kept_path(o, single, acc) for b, o in enumerate(offers) if not o.greedy}
-    last = {b: path[-1] if path else ROOT for b, path in paths.items()}
+    ways = {b: _kept(o, rows, single, acc) for b, o in enumerate(offers) if not o.greedy}
+    last = {b: path[-1] if path else ROOT for b, path in ways.items()}
     failed = [offers[b].by_parent.get(node, ()) for b, node in last.items()]
-    target = rows.processed()[[offers[b].places[node + 1] for b, node in last.items()]]
+    places = [offers[b].places[node + 1] for b, node in last.items()]
+    target = torch.stack(rows.processed_rows(places)) if places else rows.raw[:0]
     without = blank(target.clone(), [[c.token for c in line] for line in failed])
     weights = torch.where(without.sum(1, keepdim=True) > 0, without, target)
     ends = {
-        b: End(paths[b], row, bool(candidates) or last[b] in offers[b].refused)
-        for b, row, candidates in zip(paths, weights, failed, strict=True)
+        b: End(ways[b], row, bool(candidates) or last[b] in offers[b].refused)
+        for b, row, candidates in zip(ways, weights, failed, strict=True)
     }
     return verdict(tree, rows, uniforms, ends)
 
 
-def _kept_path(offer: Children, single: float, acc: float) -> list[int]:
+def _kept(offer: Children, rows: TargetRows, single: float, acc: float) -> list[int]:
+    """One request's path."""
     path: list[int] = []
-    candidates = offer.by_parent.get(ROOT, ())
-    while (kept := _first_kept(candidates, single, acc)) is not None:
-        path.append(kept)
-        candidates = offer.by_parent.get(kept, ())
+    here = ROOT
+    while candidates := offer.by_parent.get(here, ()):
+        (row,) = rows.processed_rows([offer.places[here + 1]])
+        kept = _first_kept(candidates, entries(row, candidates), single, acc)
+        if kept is None:
+            break
+        path.append(here := kept)
     return path
 
 
-def _first_kept(candidates: Sequence[Candidate], single: float, acc: float) -> int | None:
+def _first_kept(
+    candidates: Sequence[Candidate], targets: Sequence[float], single: float, acc: float
+) -> int | None:
     total = 0.0
-    for candidate in candidates:
-        total += candidate.target
-        alone = candidate.target > 0 and candidate.target >= single
+    for candidate, target in zip(candidates, targets, strict=True):
+        total += target
+        alone = target > 0 and target >= single
         if alone or candidates[0].number * acc < total:
             return candidate.node
     return None

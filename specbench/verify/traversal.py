@@ -90,9 +90,6 @@ class _Way:
         below = Place(
             above.owner, candidate.node, self._offer, self._rows, min(1.0, above.weight * ratio)
         )
-        if below.weight == 0:
-            # Lost, whatever lies behind it; so is a token drawn again, whose mass left before.
-            below.candidates = ()
         self._places.append(below)
         self._steps.append(candidate)
 

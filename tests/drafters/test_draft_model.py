@@ -5,13 +5,12 @@ import torch
 
 from specbench.drafters.draft_model import DraftModelDrafter
 from specbench.drafters.none import NoDrafter
-from specbench.models.kv_pool import KVPool
 from specbench.verify.greedy import RULE as GREEDY
 from specbench.verify.rejection import RULE as REJECTION
 from specbench.verify.target_match import RULE as TARGET_MATCH
 from tests.drafters.packed_loops import asked, decode_packed, own_draft
+from tests.drafters.rebuilt import Rebuilt, close_to
 from tests.models.families import VOCABULARY, build
-from tests.toys import sequence
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -30,49 +29,16 @@ def plain(requests):
     return outputs(decode_packed(requests, lambda *_: NoDrafter(), TARGET_MATCH, 0)[0])
 
 
-def close_draft(seed=0):
-    """The target with a little noise: a draft that is often right."""
-    model = build("llama")
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        parameter += 0.01 * torch.randn(parameter.shape, generator=generator)
-    return model
-
-
-class Rebuilt(DraftModelDrafter):
-    """Compares each proposal with that of a drafter that has just seen the committed prefix."""
-
-    compared = 0
-    weights = None
-
-    def propose(self, rows, budget):
-        draft = super().propose(rows, budget)
-        pool = KVPool(len(rows), 96, torch.float32, torch.device("cpu"))
-        fresh = drafter(pool, self.weights, self._context)
-        copies = []
-        for row in rows:
-            copy = sequence(row.request, pool)
-            for token in row.tokens[row.prompt_length :].tolist():
-                copy.append(token)
-            copy.step = row.step
-            copies.append(copy)
-        fresh.admit(copies, {})
-        expected = fresh.propose(copies, budget)
-        assert torch.equal(draft.tree.ids, expected.tree.ids)
-        assert draft.tree.counts == expected.tree.counts
-        if hasattr(draft.laws, "rows"):
-            torch.testing.assert_close(draft.laws.rows, expected.laws.rows, atol=1e-4, rtol=1e-4)
-        self.compared += 1
-        return draft
+def close_draft():
+    return close_to(build("llama"))
 
 
 @pytest.mark.parametrize(("rule", "temperature"), RULES)
 def test_refill_leaves_the_drafter_as_if_rebuilt_from_the_prefix(rule, temperature):
+    weights = close_draft()
+
     def rebuilt(pool, _):
-        weights = close_draft()
-        made = Rebuilt(own_draft(pool, weights), VOCABULARY, 96)
-        made.weights = weights
-        return made
+        return Rebuilt(drafter(pool, weights), lambda own: drafter(own, weights))
 
     rows, _, used = decode_packed(asked(24, temperature), rebuilt, rule, 3)
     lengths = {a for row in rows for a in row.trace.steps.accepted}
@@ -85,10 +51,10 @@ def test_k_drafts_cost_k_calls(k):
     calls = []
 
     def counted(pool, _):
-        made = drafter(pool, close_draft())
-        forward = made._model.forward
-        made._model.forward = lambda *a, **b: (calls.append(1), forward(*a, **b))[1]
-        return made
+        model = own_draft(pool, close_draft())
+        forward = model.forward
+        model.forward = lambda *a, **b: (calls.append(1), forward(*a, **b))[1]
+        return DraftModelDrafter(model, VOCABULARY, 96)
 
     (row,), _, _ = decode_packed(asked(30, prompts=[[3, 1, 4]]), counted, GREEDY, k)
     steps = row.trace.steps

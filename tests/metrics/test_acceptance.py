@@ -88,6 +88,15 @@ def test_trees_have_rates_by_depth_and_by_node_and_no_plain_one():
     assert acceptance.rate_node([nothing], seed=SEED).value.reason == "nothing was drafted"
 
 
+def test_e3_share_of_tokens_outside_the_drafts_vocabulary():
+    # Prefill and steps give 1 + 3 and 1 + 5 tokens, of which 2 and 0 are outside.
+    first, second = trace("a", verified=[2], accepted=[2]), trace("b", verified=[4], accepted=[4])
+    first.outside_draft, second.outside_draft = 2, 0
+    assert value(acceptance.outside_draft, first, second) == pytest.approx(2 / 10)
+    whole = acceptance.outside_draft([trace(verified=[1], accepted=[1])], seed=SEED)
+    assert whole.value.absence is Absence.NOTHING_TO_MEASURE
+
+
 def test_c4_a_shy_drafter_shows_its_coverage():
     t = trace(verified=[1] * 19 + [0] * 64, accepted=[1] * 18 + [0] * 65)
     assert value(acceptance.accept_rate, t) == pytest.approx(0.9474, abs=5e-5)

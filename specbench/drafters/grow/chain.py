@@ -27,11 +27,15 @@ class Chain:
     Args:
         rows_of: makes the draft's logits ready.
         sampled: draw from the processed row (dense law); False takes its argmax (one-hot law).
+        lane: of ``lanes`` chains that are drawn side by side in a step, this one; each draws with
+            numbers of its own.
     """
 
-    def __init__(self, rows_of: DraftRows, sampled: bool) -> None:
+    def __init__(self, rows_of: DraftRows, sampled: bool, lane: int = 0, lanes: int = 1) -> None:
         self._rows_of = rows_of
         self._sampled = sampled
+        self._lane = lane
+        self._lanes = lanes
 
     def room(self, k: int) -> int:
         """KV rows of the largest draft."""
@@ -72,8 +76,9 @@ class Chain:
                 token = logits.argmax(1)
             else:
                 law = laws_of(rows, active, logits)
-                numbers = draft_uniforms([rows[b] for b in active], node).to(law.device)
-                token = draw(law, numbers)
+                number = node * self._lanes + self._lane
+                numbers = draft_uniforms([rows[b] for b in active], number)
+                token = draw(law, numbers.to(law.device))
                 laws[active, node] = law
             token = _steered(rows, active, paths, token)
             ids[active, node] = token

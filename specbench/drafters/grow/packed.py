@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,28 +28,48 @@ class Scratch:
         self._starts = starts
         self._parents: list[list[int]] = [[] for _ in rows]
         self._depths: list[list[int]] = [[] for _ in rows]
+        self._lines: list[list[list[int]]] = [[] for _ in rows]
+        self._places: list[dict[tuple[int, int], int]] = [{} for _ in rows]
 
     def segments(self, frontier: Frontier) -> list[Segment]:
         """One segment per request with nodes in the frontier, in its order; the nodes are noted."""
+        tokens = frontier.tokens.tolist()
         found = []
         for owner, group in groupby(range(len(frontier.owner)), lambda i: frontier.owner[i]):
             places = list(group)
-            parents, depths = self._parents[owner], self._depths[owner]
+            parents, depths, lines = self._parents[owner], self._depths[owner], self._lines[owner]
             before = len(parents)
-            parents += [frontier.parent[i] for i in places]
-            depths += [frontier.depth] * len(places)
+            for row, i in enumerate(places, before):
+                above = frontier.parent[i]
+                parents.append(above)
+                depths.append(frontier.depth)
+                lines.append([*(lines[above] if above >= 0 else ()), row])
+                self._places[owner][above, tokens[i]] = row
             start, slab = self._starts[owner] + before, self._rows[owner].slab
             if parents == list(range(-1, len(parents) - 1)):
                 # A path: everything before is an ancestor, so rows are in their places.
                 found.append(Segment(slab, start, len(places)))
                 continue
-            visible = torch.zeros(len(places), len(parents), dtype=torch.bool)
-            for line, node in enumerate(range(before, len(parents))):
-                while node >= 0:
-                    visible[line, node] = True
-                    node = parents[node]
+            visible = np.zeros((len(places), len(parents)), dtype=np.bool_)
+            for seen, line in zip(visible, lines[before:], strict=True):
+                seen[line] = True
             offsets = torch.tensor(depths) - 1
-            found.append(Segment(slab, start, len(places), visible, offsets))
+            found.append(Segment(slab, start, len(places), torch.from_numpy(visible), offsets))
+        return found
+
+    def along(self, owner: int, path: Sequence[int]) -> list[int]:
+        """Scratch rows, from 0, of the tokens of ``path`` up to the first that has none.
+
+        Args:
+            owner: place of the request in the batch.
+            path: tokens behind the committed ones.
+        """
+        found: list[int] = []
+        for token in path:
+            row = self._places[owner].get((found[-1] if found else -1, token))
+            if row is None:
+                break
+            found.append(row)
         return found
 
 
@@ -68,6 +89,10 @@ class PackedAdvance:
     ) -> None:
         self._model = model
         self._scratch = Scratch(rows, starts)
+
+    def along(self, owner: int, path: Sequence[int]) -> list[int]:
+        """See ``Scratch.along``."""
+        return self._scratch.along(owner, path)
 
     def __call__(self, frontier: Frontier) -> Tensor:
         """Logits [n, V'] behind the nodes."""

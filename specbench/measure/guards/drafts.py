@@ -18,7 +18,10 @@ FEWEST_FOR_K = 50
 
 @dataclass(slots=True)
 class _Counts:
-    """Draft tokens of a cell: sent, judged, accepted, and the steps that had any."""
+    """Draft tokens of a cell: sent, judged, accepted, and the steps that had any.
+
+    Of a tree only the longest path counts: that is all that can be accepted of it.
+    """
 
     drafted: int = 0
     judged: int = 0
@@ -26,10 +29,11 @@ class _Counts:
     rounds: int = 0
 
     def steps(self, trace: Trace) -> None:
-        self.drafted += sum(trace.steps.verified)
-        self.judged += sum(trace.steps.judged)
-        self.accepted += sum(trace.steps.accepted)
-        self.rounds += sum(judged > 0 for judged in trace.steps.judged)
+        steps = trace.steps
+        self.drafted += sum(steps.depth or steps.verified)
+        self.judged += sum(steps.depths)
+        self.accepted += sum(steps.accepted)
+        self.rounds += sum(judged > 0 for judged in steps.judged)
 
     def tally(self, tally: Tally) -> None:
         """Totals do not say what was judged: all that was sent, unless the output ended inside."""
@@ -54,7 +58,8 @@ def draft_guards(arm: Sequence[Trace], around: Around, draft_is_target: bool) ->
         yield Guard(
             "suspicious_full",
             f"all {counts.judged} judged tokens of {counts.rounds} drafted steps were accepted",
-            "check the counter, and that the draft is not the target",
+            "check the counter, that the draft is not the target, and that it is quantised where "
+            "that was asked for",
         )
     yield from _shorter(finished(arm), around.k)
 
@@ -73,7 +78,7 @@ def _counted(kept: Sequence[Trace], around: Around) -> _Counts:
 
 
 def _shorter(kept: Sequence[Trace], k: int) -> Iterator[Guard]:
-    drafted = [n for trace in kept for n in trace.steps.verified if n]
+    drafted = [n for t in kept for n in t.steps.depth or t.steps.verified if n]
     if k and len(drafted) >= FEWEST_FOR_K and max(drafted) < k:
         yield Guard(
             "k_effective",

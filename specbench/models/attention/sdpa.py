@@ -11,8 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from specbench.models.attention.sight import Sight, is_narrow, sight
 from specbench.models.kv_pool import KVPool
-from specbench.models.packed_batch import PackedBatch, Segment
+from specbench.models.packed_batch import PackedBatch
+
+_FLASH = "_scaled_dot_product_flash_attention_for_cpu"
+"""What scaled_dot_product_attention calls on a CPU; it also returns the log of each row's sum."""
 
 
 class SdpaPlan:
@@ -27,7 +31,7 @@ class SdpaPlan:
         self._pool = pool
         self._owner = owner
         self._batch = batch
-        self._masks: dict[tuple[int, int, int | None], Tensor | None] = {}
+        self._sights: dict[tuple[int, int, int | None], Sight] = {}
 
     def run(
         self,
@@ -73,7 +77,7 @@ class SdpaPlan:
         heads, count, size = query.shape
         groups = heads // keys.shape[0]
         segment = self._batch.segments[number]
-        whole = segment.start == 0 and segment.visible is None and window is None
+        whole = segment.start == 0 and segment.visible is None and not is_narrow(segment, window)
         if whole and count > 1:
             attended = functional.scaled_dot_product_attention(
                 query[None],
@@ -84,52 +88,44 @@ class SdpaPlan:
                 enable_gqa=True,
             )[0]
             return attended.transpose(0, 1)
-        folded = query.reshape(keys.shape[0], groups * count, size)
-        attended = functional.scaled_dot_product_attention(
-            folded[None],
-            keys[None],
-            values[None],
-            attn_mask=self._mask(number, groups, window, query.dtype),
-            scale=scaling,
-        )[0]
-        return attended.reshape(heads, count, -1).transpose(0, 1)
-
-    def _mask(
-        self, number: int, groups: int, window: int | None, dtype: torch.dtype
-    ) -> Tensor | None:
-        """Additive mask [G * n, L + n], None where everything is visible; built once per step."""
         name = (number, groups, window)
-        if name not in self._masks:
-            segment = self._batch.segments[number]
-            visible = _visible(segment, window, self._batch.ids.device)
-            self._masks[name] = (
-                None
-                if visible is None
-                else torch.zeros(visible.shape, dtype=dtype, device=visible.device)
-                .masked_fill_(~visible, -torch.inf)
-                .repeat(groups, 1)
+        if name not in self._sights:
+            can_split = _can_split(query, values)
+            self._sights[name] = sight(
+                segment, groups, window, query.dtype, query.device, can_split
             )
-        return self._masks[name]
+        seen = self._sights[name]
+        folded = query.reshape(keys.shape[0], groups * count, size)[None]
+        keys, values = keys[None, :, seen.first :], values[None, :, seen.first :]
+        if seen.open:
+            attended = _attend_apart(folded, keys, values, seen, scaling)
+        else:
+            attended = functional.scaled_dot_product_attention(
+                folded, keys, values, attn_mask=seen.mask, scale=scaling
+            )
+        return attended[0].reshape(heads, count, -1).transpose(0, 1)
 
 
-def _visible(segment: Segment, window: int | None, device: torch.device) -> Tensor | None:
-    """bool [n, L + n] of one segment; None where every entry is True."""
-    count, start = segment.count, segment.start
-    narrow = window is not None and start + count > window
-    if count == 1 and segment.visible is None and not narrow:
-        return None
-    tail = segment.visible
-    if tail is None:
-        tail = torch.ones(count, count, dtype=torch.bool, device=device).tril()
-    before = segment.before
-    visible = torch.cat(
-        [torch.ones(count, before, dtype=torch.bool, device=device), tail.to(device)], 1
+def _can_split(query: Tensor, values: Tensor) -> bool:
+    return (
+        query.device.type == "cpu"
+        and query.shape[-1] == values.shape[-1]
+        and hasattr(torch.ops.aten, _FLASH)
     )
-    if narrow:
-        assert window is not None
-        offsets = torch.arange(segment.tail) if segment.depths is None else segment.depths.cpu()
-        position = (before + offsets).to(device)
-        key_position = torch.cat([torch.arange(before, device=device), position])
-        # transformers' sliding window: a token sees itself and the window - 1 positions before.
-        visible &= key_position[None, :] > position[-count:, None] - window
-    return visible
+
+
+def _attend_apart(
+    query: Tensor, keys: Tensor, values: Tensor, seen: Sight, scaling: float
+) -> Tensor:
+    """Attention to the open rows and to those behind a mask, merged by the logs of their sums.
+
+    Query [1, Hkv, G * n, D], keys and values [1, Hkv, rows, D]; returns the query's shape.
+    """
+    flash = getattr(torch.ops.aten, _FLASH)
+    at = seen.open
+    before, sum_before = flash(query, keys[:, :, :at], values[:, :, :at], scale=scaling)
+    tail, sum_tail = flash(
+        query, keys[:, :, at:], values[:, :, at:], attn_mask=seen.mask, scale=scaling
+    )
+    share = torch.sigmoid(sum_tail - sum_before)[..., None]
+    return torch.lerp(before, tail, share.to(before.dtype))

@@ -1,0 +1,82 @@
+"""Drafting heads as lines for `specbench models inspect`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specbench.models.heads.describe import HeadDescription, Heads
+
+Line = tuple[str, str]
+
+_SWITCHES = (
+    *("fc_bias", "attention_bias", "input_norm", "norm_before_residual", "norm_before_fc"),
+    *("fc_norm", "final_norm"),
+)
+
+
+def head_lines(heads: Heads, path: str, target: str | None) -> list[Line]:
+    """(label, value) pairs; none for a plain model.
+
+    Args:
+        path: of the folder.
+        target: what the heads were checked against, if anything.
+    """
+    lines = [line for head in heads.native for line in _native(head, path, heads.contents)]
+    if target is not None and not any(head.problem for head in heads.native):
+        lines.append(("fits", f"{target}: hidden size, vocabulary and layers agree"))
+    if heads.foreign is not None:
+        lines += [
+            ("head", f"{heads.foreign.what} ({heads.foreign.kind}), not run natively"),
+            ("runs on", heads.foreign.runs_on),
+        ]
+    return lines
+
+
+def _native(head: HeadDescription, path: str, contents: str) -> list[Line]:
+    lines = [("head", f"family {head.family}, layout {head.layout}")]
+    if head.problem:
+        return [*lines, ("problem", head.problem)]
+    inside = contents != "head" and head.family == "mtp"
+    model = "" if inside else f', options = {{ model = "{path}" }}'
+    lines += [
+        ("holds", _sizes(head.family, head.fields)),
+        (
+            "stored",
+            f"{head.tensors} tensors, {head.parameters:,} parameters, "
+            f"{head.size_bytes / 1e6:,.1f} MB",
+        ),
+        ("reads", "the target's hidden states: " + ", ".join(head.taps)),
+        *[("load as", f'drafter = "{name}"{model}') for name in head.drafters],
+    ]
+    return [*lines, *[("odd", oddity) for oddity in head.oddities]]
+
+
+def _sizes(family: str, f: Mapping[str, Any]) -> str:
+    if family == "medusa":
+        whose = {"own": "a projection each", "one": "one projection", "target": "no projection"}
+        grid = f"{_many(f['heads'], 'head')} of {_many(f['blocks'], 'block')}"
+        return f"{grid}, {whose[f['projection']]}; hidden size {f['hidden']}; {_vocabulary(f)}"
+    if family == "mtp":
+        order, recycled = f["order"].replace("_", " "), f["recycle"].replace("_", "-")
+        modules = _many(f["layers"], "module")
+        return f"{modules} with {f['family']}'s switches: {order}, recycled {recycled}"
+    on = [name for name in _SWITCHES if f.get(name)]
+    parts = [
+        f"{_many(f['layers'], 'layer')}, hidden size {f['hidden']}, {f['heads']} heads of "
+        f"{f['head_size']} ({f['kv_heads']} for keys and values)",
+        _vocabulary(f),
+        f"rope_theta {f['rope_theta']:.0f}, {f['max_positions']} positions",
+    ]
+    return "; ".join([*parts, *([", ".join(on)] if on else [])])
+
+
+def _vocabulary(f: Mapping[str, Any]) -> str:
+    whole, drafted = f["vocabulary"], f["draft_vocabulary"]
+    if whole is None:
+        return "vocabulary not stated"
+    return f"vocabulary {whole}" if drafted == whole else f"drafts {drafted} of {whole} tokens"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,69 @@
+"""What the three EAGLEs share: each is a head and the tree that it drafts unless told otherwise."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from specbench.decoding.protocols import DrafterInfo
+from specbench.drafters.build import BuildContext
+from specbench.drafters.draft_rows import DraftRows
+from specbench.drafters.features.drafter import FeatureDrafter
+from specbench.drafters.features.loaded import positions_known
+from specbench.drafters.grow.choose import TREE_OPTIONS, growth_for, tree_facts
+from specbench.models.quant.settings import QUANT_OPTIONS
+
+
+class EagleDrafter(FeatureDrafter):
+    """An EAGLE head over a tree.
+
+    Attributes:
+        family: of its checkpoints, see ``models.heads.configs.FAMILIES``.
+        tree: default of the option.
+    """
+
+    family: ClassVar[str]
+    tree: ClassVar[str]
+
+    @classmethod
+    def build(cls, options: dict[str, object], context: BuildContext) -> Self:
+        """From an arm's options, see ``info``; loads the head.
+
+        Raises:
+            UsageError: options that do not fit each other, or a checkpoint of another family.
+            PrerequisiteError: no such checkpoint, or one that does not fit the target.
+        """
+        growth = growth_for(options, DraftRows(context.vocabulary), context.arm, cls.tree)
+        checkpoint = context.checkpoint(options, (cls.family,))
+        head = context.own_head(options, checkpoint)
+        return cls(head, growth, positions_known(checkpoint, context))
+
+
+def eagle_info(
+    name: str, summary: str, source: str, *, checkpoints: str, taps: str, tree: str
+) -> DrafterInfo:
+    """Declared facts of an EAGLE drafter.
+
+    Args:
+        name, summary, source, taps: as in ``DrafterInfo``.
+        checkpoints: what heads it loads.
+        tree: drafted by default.
+    """
+    default, variants = tree_facts(tree)
+    return DrafterInfo(
+        name=name,
+        summary=summary,
+        source=source,
+        default=default,
+        taps=taps,
+        kv="own",
+        needs_model=True,
+        options={
+            "model": f"{checkpoints} head: hub id or folder, or untrained (required)",
+            "revision": "revision of a hub id (none)",
+            "dtype": "data type of the head (that of the target)",
+            **QUANT_OPTIONS,
+            **TREE_OPTIONS,
+            "tree": f"{TREE_OPTIONS['tree']} ({tree})",
+        },
+        variants=variants,
+    )

@@ -1,0 +1,184 @@
+"""Scores drafts on recorded outputs: one target, any number of drafters, nothing decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specbench import catalog
+from specbench.core.arm import ArmSpec
+from specbench.core.prompt import Message, RenderedPrompt
+from specbench.core.request import Stops
+from specbench.decoding.protocols import DrafterInfo
+from specbench.drafters.build import BuildContext
+from specbench.engines.drafts.driven import Driven
+from specbench.engines.drafts.flight import Flight, Recording
+from specbench.engines.drafts.forced import SPAN, ForcedPass
+from specbench.engines.scheduler import OUT_OF_MEMORY
+from specbench.errors import PrerequisiteError
+from specbench.models.opened import open_target
+from specbench.models.target import PackedTarget
+from specbench.models.vocabulary import real_ids
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDrafter:
+    """A drafter with what was loaded for it."""
+
+    driven: Driven
+    drafter: Any
+    context: BuildContext
+    stateful: bool
+
+
+class DraftReplay:
+    """The target of a recorded run with the drafts that are scored on it.
+
+    Args:
+        target: a ``[target]`` table as for the native engine.
+
+    Raises:
+        UsageError, PrerequisiteError: no such model, or one that cannot run packed.
+    """
+
+    def __init__(self, target: Mapping[str, Any]) -> None:
+        self._opened = open_target(target, SPAN)
+        loaded = self._opened.loaded
+        self._drafters: list[LoadedDrafter] = []
+        self._known = frozenset(
+            i for i in real_ids(loaded.tokenizer) if i < self._opened.vocabulary
+        )
+        self.context_limit = loaded.context_limit
+        self.weight_hash = loaded.weight_hash
+
+    def load(self, draft: ArmSpec) -> None:
+        """Build a draft's drafter; its rule and its k say nothing here.
+
+        Raises:
+            UsageError, PrerequisiteError: what building an arm raises.
+        """
+        opened = self._opened
+        context = BuildContext(
+            draft.name, opened.loaded, opened.model, opened.vocabulary, opened.prepack
+        )
+        factory: Any = catalog.resolve("drafters", draft.drafter)
+        options = dict(draft.drafter_options)
+        facts = factory.info.facts(options)
+        drafter = factory.build(options, context)
+        driven = Driven(draft.name, drafter, _cut(factory.info, facts.tree), facts.law == "dense")
+        self._drafters.append(LoadedDrafter(driven, drafter, context, facts.stateful))
+
+    def describe(self) -> dict[str, object]:
+        """Target and drafts: models, hashes, numerics, as the native engine describes them."""
+        return {
+            **self._opened.facts(),
+            "drafts": {
+                one.driven.name: [draft.facts for draft in one.context.loaded]
+                for one in self._drafters
+            },
+        }
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether requests follow each other because a drafter learns from earlier ones."""
+        return any(one.stateful for one in self._drafters)
+
+    def render(
+        self, messages: Sequence[Message], passed_on: Mapping[str, object] | None = None
+    ) -> RenderedPrompt:
+        """Chat template and tokenisation, see ``suites.templates.render``."""
+        return self._opened.render(messages, passed_on)
+
+    def stops(self, strings: Sequence[str] = ()) -> Stops:
+        """The target's end-of-answer ids and the given strings."""
+        return self._opened.stops(strings)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text, without special tokens."""
+        tokenizer = self._opened.loaded.tokenizer
+        return [int(i) for i in tokenizer.encode(text, add_special_tokens=False)]
+
+    def refusal(self, recording: Recording) -> str:
+        """Why a recording cannot be replayed on this target; empty where it can."""
+        if not recording.output:
+            return "no output"
+        for token in recording.output:
+            if token not in self._known:
+                return f"output id {token} has no token in the target's vocabulary"
+        if recording.length > self.context_limit:
+            return (
+                f"prompt and output have {recording.length} tokens, the target's context "
+                f"{self.context_limit}"
+            )
+        return ""
+
+    def run(
+        self,
+        recordings: Sequence[Recording],
+        ks: Sequence[int],
+        batch: int,
+        moved: Callable[[int], None] = lambda tokens: None,
+    ) -> Iterator[Flight]:
+        """Score all drafts on recordings of one temperature; each comes back when it is over.
+
+        Args:
+            ks: longest drafts, ascending.
+            batch: requests at a time; 1 where ``one_by_one``.
+            moved: hears now and then how many tokens were passed since.
+
+        Raises:
+            PrerequisiteError: memory is short.
+            SpecbenchError: a draft that cannot be scored.
+        """
+        if not recordings:
+            return
+        size = 1 if self.one_by_one else min(batch, len(recordings))
+        for one in self._drafters:
+            if one.stateful:
+                one.drafter.reset()  # what it learnt from another temperature
+        try:
+            yield from self._pass(recordings, ks, size).run(recordings, moved)
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and OUT_OF_MEMORY not in str(error).lower():
+                raise
+            raise PrerequisiteError(
+                f"out of memory with {size} requests at a time and {len(self._drafters)} drafts",
+                "lower --batch, or replay fewer drafts at a time",
+            ) from error
+        finally:
+            self._forget()
+
+    def _pass(self, recordings: Sequence[Recording], ks: Sequence[int], size: int) -> ForcedPass:
+        room = max(one.driven.drafter.room(ks[-1]) for one in self._drafters)
+        longest = max(recording.length for recording in recordings)
+        pool = self._opened.new_pool(size, longest + room + 1)
+        for one in self._drafters:
+            one.context.use(pool)
+        model = self._opened.model
+        return ForcedPass(
+            PackedTarget(model, self._opened.loaded.device),
+            pool,
+            model.owner,
+            [one.driven for one in self._drafters],
+            ks,
+            size,
+            self._opened.vocabulary,
+        )
+
+    def _forget(self) -> None:
+        """Let go of the pool; the models stay."""
+        self._opened.model.forget()
+        for one in self._drafters:
+            for model in one.context.models:
+                model.forget()
+
+
+def _cut(info: DrafterInfo, tree: bool) -> bool:
+    """Whether a shorter draft is surely the beginning of a longer one.
+
+    A model that drafts token by token does not know how long its chain will be. A lookup may choose
+    what it continues by the room it has, and a tree which nodes it keeps.
+    """
+    looks_up = info.kv == "none" and not info.taps and not info.needs_model
+    return not tree and not looks_up

@@ -1,0 +1,173 @@
+"""A replay as lines of a table, and as one JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from specbench.core.manifest import SCHEMA_VERSION
+from specbench.core.quantity import Missing, Quantity
+from specbench.experiment.replay.run import Replay
+from specbench.metrics.replayed import (
+    ReplayedRequest,
+    length_difference,
+    outside_vocabulary,
+    replayed_alpha,
+    replayed_length,
+    without_draft,
+)
+
+NO_SPEED = "Nothing was decoded: this says how much of a draft is accepted, never how fast it is."
+Cells = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One draft with one longest draft, on one suite at one temperature.
+
+    Attributes:
+        accept_length: see ``metrics.replayed``, as are the others.
+        difference: of the accept length to that of the first draft; None for the first itself.
+        alpha: at depth 1.
+        alpha_at_k: at depth k.
+        no_draft: share of places without a draft.
+        outside: share of recorded tokens outside the draft's vocabulary.
+    """
+
+    suite: str
+    temperature: float
+    draft: str
+    k: int
+    requests: int
+    accept_length: Quantity
+    difference: Quantity | None
+    alpha: Quantity
+    alpha_at_k: Quantity
+    no_draft: Quantity
+    outside: Quantity
+
+    @property
+    def quantities(self) -> dict[str, Quantity | None]:
+        """Its figures under the names of columns."""
+        return {
+            "accept_length": self.accept_length,
+            "vs_first": self.difference,
+            "alpha": self.alpha,
+            "alpha_at_k": self.alpha_at_k,
+            "no_draft": self.no_draft,
+            "outside_vocabulary": self.outside,
+        }
+
+
+def lines(replay: Replay) -> list[Line]:
+    """All lines: suites, temperatures, drafts as they were asked for, k ascending."""
+    names = [spec.name for spec in replay.asked.drafts.specs]
+    seed = replay.manifest.seed
+    found = []
+    for (suite, temperature), requests in replay.requests.items():
+        for name in names:
+            alpha = replayed_alpha(requests, name, 1, seed=seed)
+            empty = without_draft(requests, name, seed=seed)
+            outside = outside_vocabulary(requests, name, seed=seed)
+            for k in replay.asked.ks:
+                difference = None
+                if name != names[0]:
+                    difference = length_difference(requests, name, names[0], k, seed=seed)
+                length = replayed_length(requests, name, k, seed=seed)
+                deep = alpha if k == 1 else replayed_alpha(requests, name, k, seed=seed)
+                found.append(
+                    Line(
+                        suite, temperature, name, k, len(requests),
+                        length, difference, alpha, deep, empty, outside,
+                    )
+                )  # fmt: skip
+    return found
+
+
+def shown(line: Line) -> dict[str, object]:
+    """A line for people: three digits, intervals in brackets."""
+    return _place(line) | {name: _text(one) for name, one in line.quantities.items()}
+
+
+def flat(line: Line) -> dict[str, object]:
+    """A line for programs: unrounded numbers, an empty cell where there is no value."""
+    cells = _place(line)
+    for name, one in line.quantities.items():
+        known = one is not None and one.known
+        cells[name] = one.number() if one is not None and known else None
+        cells[f"{name}_low"] = one.low if one is not None else None
+        cells[f"{name}_high"] = one.high if one is not None else None
+    cells["items"] = line.accept_length.n
+    cells["method"] = line.accept_length.method
+    return cells
+
+
+def document(replay: Replay, found: Sequence[Line]) -> dict[str, object]:
+    """Everything, for a file: what was asked, what ran, the table, and every request's sums."""
+    asked, identity = replay.asked, replay.manifest.identity
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "replay",
+        "run": replay.manifest.run,
+        "arm": asked.arm,
+        "target": identity.target,
+        "weight_hash": identity.weight_hash,
+        "temperatures": sorted({temperature for _, temperature in replay.requests}),
+        "k": list(asked.ks),
+        "drafts": [
+            {"name": spec.name, "drafter": spec.drafter, "options": dict(spec.drafter_options)}
+            for spec in asked.drafts.specs
+        ],
+        "engine": dict(replay.target),
+        "notes": [*replay.notes, NO_SPEED],
+        "left_out": dict(replay.reasons),
+        "lines": [
+            _place(line) | {name: _document(one) for name, one in line.quantities.items()}
+            for line in found
+        ],
+        "requests": [_request(one) for cell in replay.requests.values() for one in cell],
+    }
+
+
+def _place(line: Line) -> dict[str, object]:
+    return {
+        "suite": line.suite,
+        "temperature": line.temperature,
+        "draft": line.draft,
+        "k": line.k,
+        "requests": line.requests,
+    }
+
+
+def _text(one: Quantity | None) -> str:
+    if one is None:
+        return ""
+    if not one.known:
+        return "n/a"
+    text = f"{one.number():.3f}"
+    return text if one.low is None else f"{text} [{one.low:.3f}, {one.high:.3f}]"
+
+
+def _document(one: Quantity | None) -> Cells | None:
+    if one is None:
+        return None
+    missing = one.value if isinstance(one.value, Missing) else None
+    return {
+        "value": None if missing else one.value,
+        "low": one.low,
+        "high": one.high,
+        "level": one.level,
+        "n": one.n,
+        "unit": one.unit,
+        "method": one.method,
+        "reason": str(missing) if missing else "",
+    }
+
+
+def _request(one: ReplayedRequest) -> Cells:
+    return {
+        "key": asdict(one.key),
+        "tokens": one.tokens,
+        "foreign": one.foreign,
+        "drafts": {name: asdict(score) for name, score in one.drafts.items()},
+    }

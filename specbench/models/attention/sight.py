@@ -1,0 +1,107 @@
+"""What the tokens of a segment see, as attention needs it: rows to read, and a mask where needed.
+
+Shapes: G query heads per key-value head, n tokens of a segment, L KV rows before them, m rows of
+its tail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specbench.models.packed_batch import Segment
+
+SPLIT_FROM = 200_000
+"""Entries of a mask over the prefix from which it is cheaper to attend to the prefix apart.
+
+Reading the mask costs up to a fifth of attention, a second call and the merging some 50 us. On two
+cores and heads of 64 both are equal near 24 query rows x 4096 keys or 192 x 1024.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one segment's attention reads.
+
+    Attributes:
+        first: KV rows before it are outside of every token's window.
+        open: rows from ``first`` on that are attended to apart, without a mask: all tokens see
+            them. 0 where everything is attended to at once.
+        mask: additive [G * n, rows behind the open ones], -inf where a token does not see a row;
+            None where it sees all of them.
+    """
+
+    first: int
+    open: int
+    mask: Tensor | None
+
+
+def sight(
+    segment: Segment,
+    groups: int,
+    window: int | None,
+    dtype: torch.dtype,
+    device: torch.device,
+    can_split: bool,
+) -> Sight:
+    """What a segment sees.
+
+    Args:
+        groups: G; the mask is repeated for every query head that shares keys.
+        window: a token sees itself and the ``window - 1`` positions before it (transformers'
+            sliding window); None = all.
+        dtype, device: of the mask.
+        can_split: whether attention to a part of the rows can be merged with that to the rest.
+    """
+    if is_narrow(segment, window):
+        assert window is not None
+        return _windowed(segment, groups, window, dtype, device)
+    before = segment.before
+    if segment.count == 1 and segment.visible is None:
+        return Sight(0, 0, None)
+    split = can_split and groups * segment.count * before >= SPLIT_FROM
+    visible = _tail(segment)
+    if not split:
+        visible = torch.cat([torch.ones(segment.count, before, dtype=torch.bool), visible], 1)
+    return Sight(0, before if split else 0, _additive(visible, groups, dtype, device))
+
+
+def is_narrow(segment: Segment, window: int | None) -> bool:
+    """Whether a token of the segment does not see all of the rows that its tree allows."""
+    if window is None:
+        return False
+    lowest = 0 if segment.before else int(_positions(segment).min())
+    return int(_positions(segment)[-segment.count :].max()) - lowest >= window
+
+
+def _windowed(
+    segment: Segment, groups: int, window: int, dtype: torch.dtype, device: torch.device
+) -> Sight:
+    """Rows behind the edge of the earliest window, each token with an edge of its own."""
+    position = _positions(segment)
+    edge = position[-segment.count :, None] - window
+    first = min(max(int(edge.min()) + 1, 0), segment.before)
+    prefix = torch.arange(first, segment.before)
+    visible = torch.cat([prefix > edge, _tail(segment) & (position > edge)], 1)
+    return Sight(first, 0, _additive(visible, groups, dtype, device))
+
+
+def _positions(segment: Segment) -> Tensor:
+    """int64 [m], positions of the tail's rows."""
+    if segment.depths is None:
+        return torch.arange(segment.before, segment.before + segment.tail)
+    return segment.before + segment.depths.cpu()
+
+
+def _tail(segment: Segment) -> Tensor:
+    """bool [n, m] on the host: what each token sees of the tail."""
+    if segment.visible is None:
+        return torch.ones(segment.count, segment.count, dtype=torch.bool).tril()
+    return segment.visible.cpu()
+
+
+def _additive(visible: Tensor, groups: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    mask = torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, -torch.inf)
+    return mask.repeat(groups, 1).to(device)

@@ -1,0 +1,113 @@
+"""Both ends of a drafting head: the embedding and the output projection, its own or the target's.
+
+Shapes: T slots, M rows, H hidden size of the head, Ht of the target, V target vocabulary, Vd the
+head's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from specbench.decoding.protocols import Tap
+from specbench.errors import PrerequisiteError
+from specbench.models.load import LoadedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Sizes of both ends, and what the checkpoint has of them.
+
+    Attributes:
+        hidden: H.
+        vocabulary: V, rows of the embedding.
+        rows: Vd, rows of the output projection.
+        taps: hidden states of the target.
+        names: names of all tensors of the checkpoint.
+        name: of the checkpoint, for messages.
+        projection: name of the output projection's module.
+    """
+
+    hidden: int
+    vocabulary: int
+    rows: int
+    taps: tuple[Tap, ...]
+    names: Collection[str]
+    name: str
+    projection: str = "lm_head"
+
+
+class LendingHead(nn.Module):
+    """Base of heads whose ends may be the target's.
+
+    What the target lends is no submodule: it is not saved, packed or counted with the head.
+    ``models.heads.build`` sets ``dtype``, ``device`` and ``weight_bytes`` once tensors are in.
+
+    Args:
+        ends: sizes, and which tensors there are.
+        target: the lender.
+
+    Raises:
+        PrerequisiteError: the checkpoint lacks an end that the target's cannot stand in for.
+    """
+
+    taps: tuple[Tap, ...]
+    target_ids: Tensor | None
+    dtype: torch.dtype
+    device: torch.device
+    weight_bytes: int
+
+    def __init__(self, ends: Ends, target: LoadedModel) -> None:
+        super().__init__()
+        self.taps = ends.taps
+        self._lent = (target.model.get_input_embeddings(), target.model.get_output_embeddings())
+        self._projection = ends.projection
+        self.embed_tokens: nn.Embedding | None = None
+        if "embed_tokens.weight" in ends.names:
+            self.embed_tokens = nn.Embedding(ends.vocabulary, ends.hidden)
+        else:
+            _fits(ends, "embed_tokens", self._lent[0].weight.shape, ends.vocabulary)
+        own = None
+        if f"{ends.projection}.weight" in ends.names:
+            own = nn.Linear(ends.hidden, ends.rows, bias=False)
+        else:
+            _fits(ends, ends.projection, _shape(self._lent[1]), ends.rows)
+        self.register_module(ends.projection, own)
+        mapped = "target_ids" in ends.names
+        self.register_buffer(
+            "target_ids", torch.zeros(ends.rows, dtype=torch.int64) if mapped else None
+        )
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Embeddings [T, H] of target ids int64 [T]."""
+        # The table itself: some targets scale what their embedding module returns.
+        table = self._lent[0] if self.embed_tokens is None else self.embed_tokens
+        return functional.embedding(ids, table.weight).to(self.dtype)
+
+    def project(self, states: Tensor) -> Tensor:
+        """Logits [M, Vd] of normed states [M, H]."""
+        own = getattr(self, self._projection)
+        if own is not None:
+            return own(states)
+        return self._lent[1](states.to(self._lent[0].weight.dtype))
+
+
+def _shape(module: Any) -> tuple[int, int] | None:
+    """[rows, width] of a target's output projection, packed or not."""
+    return None if module is None else (module.out_features, module.in_features)
+
+
+def _fits(ends: Ends, part: str, lent: Any, rows: int) -> None:
+    """Raise where the target's end cannot stand in for a missing one."""
+    wanted = [rows, ends.hidden]
+    if lent is None or list(lent) != wanted:
+        has = "has none" if lent is None else f"is {list(lent)}"
+        raise PrerequisiteError(
+            f"{ends.name}: {part}.weight is missing, wanted {wanted}, and the target's {has}",
+            "use a head that was made for this target",
+        )

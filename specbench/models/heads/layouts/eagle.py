@@ -1,0 +1,176 @@
+"""Plans of EAGLE-1/2 and EAGLE-3 heads: what is there decides, the configuration only helps.
+
+Sources: ALGORITHMS 3.1, 3.3 and 4.1-4.3; the authors' cnets1.py and cnets.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specbench.errors import PrerequisiteError
+from specbench.models.heads.files import Checkpoint
+from specbench.models.heads.layouts.eagle_names import canonical
+from specbench.models.heads.layouts.eagle_sizes import sizes
+from specbench.models.heads.layouts.eagle_switches import Switches, features, recycled
+from specbench.models.heads.layouts.fit import fit_hidden, vocabulary_of
+from specbench.models.heads.plan import Plan, claim, require, require_matrices, require_plain
+from specbench.models.heads.target_facts import Target
+
+_LAYER_TENSORS = (
+    *(f"layers.0.self_attn.{part}_proj.weight" for part in "qkvo"),
+    *(f"layers.0.mlp.{part}_proj.weight" for part in ("gate", "up", "down")),
+    "layers.0.post_attention_layernorm.weight",
+)
+
+
+def plan_eagle1(checkpoint: Checkpoint, layout: str, target: Target | None) -> Plan:
+    """An EAGLE-1/2 head.
+
+    Raises:
+        PrerequisiteError: unknown, missing or misshapen tensors, or another target's head.
+    """
+    sources = _claimed(checkpoint)
+    require(checkpoint, sources, "fc.weight", *_LAYER_TENSORS)
+    config, odd = _config(checkpoint), list[str]()
+    found = sizes(checkpoint, sources, config, odd)
+    hidden, width = checkpoint.shape(sources["fc.weight"])
+    if width <= hidden:
+        raise PrerequisiteError(
+            f"{checkpoint.path}: fc reads {width} columns, which embedding and hidden state of "
+            f"a head of size {hidden} do not make up",
+            "see what it is: specbench models inspect PATH",
+        )
+    fit_hidden(checkpoint, width - hidden, target)
+    if ("fc.bias" in sources) != bool(_says_bias(checkpoint, layout)):
+        odd.append(
+            f"fc {'has a' if 'fc.bias' in sources else 'lacks the'} bias, other than "
+            "config.json says; the tensor counts"
+        )
+    rows, more = _vocabulary(checkpoint, sources, config, target)
+    fields = found | {
+        "version": 1,
+        "target_hidden": width - hidden,
+        "vocabulary": rows,
+        "draft_vocabulary": _head_rows(checkpoint, sources, rows),
+        "fc_bias": "fc.bias" in sources,
+        "input_norm": "layers.0.input_layernorm.weight" in sources,
+        "final_norm": "norm.weight" in sources,
+    }
+    return _plan("eagle1", layout, fields, ((-1, "final"),), sources, [*odd, *more])
+
+
+def plan_eagle3(checkpoint: Checkpoint, layout: str, target: Target | None) -> Plan:
+    """An EAGLE-3 head; arguments and errors as ``plan_eagle1``."""
+    sources = _claimed(checkpoint)
+    norms = ("layers.0.input_layernorm.weight", "layers.0.hidden_norm.weight", "norm.weight")
+    require(checkpoint, sources, "fc.weight", *_LAYER_TENSORS, *norms)
+    config, odd = _config(checkpoint), list[str]()
+    embedding = sources.get("embed_tokens.weight")
+    if config.get("tie_word_embeddings") and embedding and "lm_head.weight" not in sources:
+        sources["lm_head.weight"] = embedding
+        odd.append("its output projection is its embedding, as config.json says")
+    found = sizes(checkpoint, sources, config, odd)
+    width = checkpoint.shape(sources["fc.weight"])[1]
+    taken = features(checkpoint, layout, width, target)
+    fit_hidden(checkpoint, taken.target_hidden, target)
+    rows, more = _vocabulary(checkpoint, sources, config, target)
+    switches = Switches.of(checkpoint, sources, odd)
+    fields = found | {
+        "version": 3,
+        "target_hidden": taken.target_hidden,
+        "vocabulary": rows,
+        "draft_vocabulary": _head_rows(checkpoint, sources, rows),
+        "fc_bias": "fc.bias" in sources,
+        "norm_before_residual": switches.norm_before_residual,
+        "norm_before_fc": switches.norm_before_fc,
+        "fc_norm": switches.fc_norm,
+        "recycle": recycled(checkpoint.config, layout, odd),
+        "final_norm": True,
+    }
+    odd += [*taken.oddities, *more]
+    return _plan("eagle3", layout, fields, taken.places, sources, odd)
+
+
+def _claimed(checkpoint: Checkpoint) -> dict[str, str]:
+    sources = claim(checkpoint, list(checkpoint.files), canonical)
+    require_matrices(checkpoint, sources)
+    maps = ("d2t", "t2d")
+    require_plain(checkpoint, [stored for name, stored in sources.items() if name not in maps])
+    return sources
+
+
+def _config(checkpoint: Checkpoint) -> Mapping[str, Any]:
+    """The Llama-like configuration: at the top, or speculators' inner one."""
+    inner = checkpoint.config.get("transformer_layer_config")
+    return inner if isinstance(inner, Mapping) else checkpoint.config
+
+
+def _says_bias(checkpoint: Checkpoint, layout: str) -> object:
+    """Whether the configuration gives fc a bias; the authors' code does where it says nothing."""
+    if layout == "speculators":
+        return checkpoint.config.get("fusion_bias", False)
+    return checkpoint.config.get("bias", True)
+
+
+def _vocabulary(
+    checkpoint: Checkpoint,
+    sources: Mapping[str, str],
+    config: Mapping[str, Any],
+    target: Target | None,
+) -> tuple[int | None, list[str]]:
+    names = ["t2d", "embed_tokens.weight"]
+    if "d2t" not in sources:
+        names.append("lm_head.weight")
+    configured = config.get("vocab_size")
+    if "d2t" not in sources and "lm_head.weight" in sources and isinstance(configured, int):
+        rows = checkpoint.shape(sources["lm_head.weight"])[0]
+        wanted = configured if target is None else target.vocabulary
+        if rows < wanted:
+            raise PrerequisiteError(
+                f"{checkpoint.path}: the head has {rows} of {wanted} tokens and no map (d2t) to "
+                "say which",
+                "get the map from the head's authors; a guess would draft wrong tokens",
+            )
+    stated = [(sources[n], checkpoint.shape(sources[n])[0]) for n in names if n in sources]
+    return vocabulary_of(checkpoint, stated, configured, target)
+
+
+def _head_rows(checkpoint: Checkpoint, sources: Mapping[str, str], rows: int | None) -> int | None:
+    """Vd: rows of the output projection, which is the target's where it is absent."""
+    if "lm_head.weight" in sources:
+        found = checkpoint.shape(sources["lm_head.weight"])[0]
+        if "d2t" in sources and checkpoint.shape(sources["d2t"]) != (found,):
+            raise PrerequisiteError(
+                f"{checkpoint.path}: d2t has shape {list(checkpoint.shape(sources['d2t']))}, "
+                f"lm_head has {found} rows",
+                "fetch or copy the checkpoint again",
+            )
+        return found
+    if "d2t" in sources:
+        raise PrerequisiteError(
+            f"{checkpoint.path} has a map of draft tokens, but no lm_head for them",
+            "fetch or copy the checkpoint again",
+        )
+    return rows
+
+
+def _plan(
+    family: str,
+    layout: str,
+    fields: Mapping[str, Any],
+    places: Any,
+    sources: dict[str, str],
+    oddities: list[str],
+) -> Plan:
+    offsets, membership = sources.pop("d2t", None), sources.pop("t2d", None)
+    return Plan(
+        family,
+        layout,
+        fields,
+        places,
+        sources,
+        offsets=offsets,
+        membership=membership,
+        oddities=tuple(oddities),
+    )

@@ -1,0 +1,157 @@
+"""Plans of Medusa heads; heads and blocks are counted from the tensors (ALGORITHMS 3.6, 4.4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from specbench.errors import PrerequisiteError
+from specbench.models.heads.files import Checkpoint
+from specbench.models.heads.layouts.fit import fit_hidden, vocabulary_of
+from specbench.models.heads.plan import Plan, claim, require_matrices, require_plain
+from specbench.models.heads.target_facts import Target
+
+_MERGED = "medusa_head."
+_BLOCK = re.compile(r"(\d+)\.(\d+)\.linear\.(weight|bias)")
+_PROJECTION = re.compile(r"(\d+)\.(\d+)\.weight")
+_VLLM_BLOCK = re.compile(r"blocks\.(\d+)\.layers\.(\d+)\.(weight|bias)")
+_VLLM_PROJECTION = re.compile(r"lm_heads\.(\d+)\.weight")
+_TOKEN_MAP = "token_map"
+
+
+def plan_medusa(checkpoint: Checkpoint, layout: str, target: Target | None) -> Plan:
+    """Medusa heads in any layout; ``merged`` ones lie among a whole model's tensors.
+
+    Raises:
+        PrerequisiteError: unknown, missing or misshapen tensors, or another target's heads.
+    """
+    names = [n for n in checkpoint.files if layout != "merged" or n.startswith(_MERGED)]
+    sources = claim(checkpoint, names, _canonical)
+    token_map = sources.pop(_TOKEN_MAP, None)
+    require_matrices(checkpoint, sources)
+    require_plain(checkpoint, list(sources.values()))
+    heads, blocks = _counts(checkpoint, sources)
+    odd = _odd(checkpoint, heads, blocks)
+    projection = _projection(checkpoint, sources, heads, odd)
+    hidden = checkpoint.shape(sources["heads.0.blocks.0.weight"])[0]
+    fit_hidden(checkpoint, hidden, target)
+    projections = [name for name in sources if name.endswith("projection.weight")]
+    rows = [checkpoint.shape(sources[name])[0] for name in projections]
+    configured = checkpoint.config.get("vocab_size")
+    if token_map is None and rows:
+        _refuse_missing_map(checkpoint, rows[0], configured, target)
+    stated = [] if token_map is not None or not rows else [(sources[projections[0]], rows[0])]
+    vocabulary, more = vocabulary_of(checkpoint, stated, configured, target)
+    drafted = vocabulary if not rows else rows[0]
+    whole: tuple[str, ...] = ()
+    if token_map is not None:
+        drafted = checkpoint.shape(token_map)[0]
+        whole = tuple(n for n, r in zip(projections, rows, strict=True) if r > drafted)
+    fields: dict[str, Any] = {
+        "hidden": hidden,
+        "vocabulary": vocabulary,
+        "draft_vocabulary": drafted,
+        "heads": heads,
+        "blocks": blocks,
+        "projection": projection,
+        "bias": "heads.0.blocks.0.bias" in sources,
+    }
+    return Plan(
+        "medusa",
+        layout,
+        fields,
+        ((-1, "final"),),
+        sources,
+        ids=token_map,
+        rows_of_map=whole,
+        oddities=(*odd, *more),
+    )
+
+
+def _canonical(name: str) -> str | None:
+    name = name.removeprefix(_MERGED).removeprefix("medusa_heads.")
+    if found := _BLOCK.fullmatch(name) or _VLLM_BLOCK.fullmatch(name):
+        return f"heads.{found[1]}.blocks.{found[2]}.{found[3]}"
+    if found := _PROJECTION.fullmatch(name) or _VLLM_PROJECTION.fullmatch(name):
+        return f"heads.{found[1]}.projection.weight"
+    if name == "lm_head.weight":
+        return "projection.weight"
+    return _TOKEN_MAP if name == _TOKEN_MAP else None
+
+
+def _counts(checkpoint: Checkpoint, sources: Mapping[str, str]) -> tuple[int, int]:
+    """Heads, and blocks of every head. PrerequisiteError where they are not a full grid."""
+    pairs = {
+        (int(found[1]), int(found[2]))
+        for name in sources
+        if (found := re.fullmatch(r"heads\.(\d+)\.blocks\.(\d+)\.weight", name))
+    }
+    heads = 1 + max(head for head, _ in pairs)
+    blocks = 1 + max(block for _, block in pairs)
+    wanted = {(head, block) for head in range(heads) for block in range(blocks)}
+    if missing := sorted(wanted - pairs):
+        raise PrerequisiteError(
+            f"{checkpoint.path} lacks block {missing[0][1]} of head {missing[0][0]}",
+            "fetch or copy the checkpoint again",
+        )
+    biases = sum(name.endswith(".bias") for name in sources)
+    if biases not in (0, len(wanted)):
+        raise PrerequisiteError(
+            f"{checkpoint.path} has {biases} biases for {len(wanted)} blocks",
+            "fetch or copy the checkpoint again",
+        )
+    return heads, blocks
+
+
+def _projection(checkpoint: Checkpoint, sources: dict[str, str], heads: int, odd: list[str]) -> str:
+    """``own``, ``one`` or ``target``; vLLM stores a shared one under head 0 as well."""
+    own = [i for i in range(heads) if f"heads.{i}.projection.weight" in sources]
+    if own == [0] and heads > 1 and checkpoint.config.get("original_lm_head"):
+        sources["projection.weight"] = sources.pop("heads.0.projection.weight")
+        own = []
+    if "projection.weight" in sources and own:
+        raise PrerequisiteError(
+            f"{checkpoint.path} has a projection for all heads and one for head {own[0]}",
+            "keep the one that is meant",
+        )
+    if "projection.weight" in sources:
+        return "one"
+    if not own:
+        config = checkpoint.config
+        if str(config.get("version")) != "2" and not config.get("original_lm_head"):
+            odd.append(
+                "no output projections, which config.json does not say; the target's is used"
+            )
+        return "target"
+    if len(own) < heads:
+        raise PrerequisiteError(
+            f"{checkpoint.path} has projections for {len(own)} of {heads} heads",
+            "fetch or copy the checkpoint again",
+        )
+    return "own"
+
+
+def _odd(checkpoint: Checkpoint, heads: int, blocks: int) -> list[str]:
+    """Where the configuration counts otherwise; the authors' loader does not trust it either."""
+    keys = {"medusa_num_heads": (heads, "heads"), "medusa_num_layers": (blocks, "blocks per head")}
+    if checkpoint.config.get("model_type") == "medusa":
+        keys |= {"num_heads": (heads, "heads"), "num_hidden_layers": (blocks, "blocks per head")}
+    return [
+        f"config.json says {checkpoint.config[key]} {what}, the file holds {found}"
+        for key, (found, what) in keys.items()
+        if checkpoint.config.get(key, found) != found
+    ]
+
+
+def _refuse_missing_map(
+    checkpoint: Checkpoint, rows: int, configured: object, target: Target | None
+) -> None:
+    """Raise PrerequisiteError for a smaller vocabulary without a map."""
+    wanted = target.vocabulary if target is not None else configured
+    if isinstance(wanted, int) and rows < wanted:
+        raise PrerequisiteError(
+            f"{checkpoint.path}: the heads have {rows} of {wanted} tokens and no token_map to say "
+            "which",
+            "get the map from the heads' authors; a guess would draft wrong tokens",
+        )

@@ -1,0 +1,137 @@
+"""Untrained heads that fit a target: what training starts from, and a check that all runs.
+
+Each starts close to something sane: EAGLE-1 repeats the target's own prediction, EAGLE-3 reads the
+target's upper tapped layer through the target's norm and output projection, Medusa repeats the
+target's prediction, an MTP module is the target's last layer once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from specbench.errors import PrerequisiteError, UsageError
+from specbench.models.heads.configs import (
+    HeadCheckpoint,
+    MedusaConfig,
+    MtpConfig,
+    TargetShape,
+)
+from specbench.models.heads.files import open_checkpoint
+from specbench.models.heads.layouts.mtp_switches import switches_of
+from specbench.models.heads.new_eagle import new_eagle1, new_eagle3
+from specbench.models.heads.new_maker import SMALL, Maker
+from specbench.models.heads.target_facts import TargetFacts, target_facts
+from specbench.models.heads.write import layouts_of
+from specbench.models.locate import UNTRAINED, Location
+
+
+def untrained(location: Location, family: str, dtype: str, seed: int = 0) -> HeadCheckpoint:
+    """An untrained head for a target; see ``new_head``, whose errors these are.
+
+    Args:
+        dtype: data type of its tensors, by name.
+    """
+    made, _ = new_head(location, family, seed=seed)
+    kind = getattr(torch, dtype)
+    tensors = {n: t.to(kind) if t.is_floating_point() else t for n, t in made.tensors.items()}
+    told = f"untrained, from seed {seed}: it is rarely accepted"
+    return replace(made, tensors=tensors, name=UNTRAINED, oddities=(*made.oddities, told))
+
+
+def new_head(
+    location: Location,
+    family: str,
+    *,
+    layout: str | None = None,
+    seed: int = 0,
+    draft_vocabulary: int | None = None,
+    heads: int | None = None,
+) -> tuple[HeadCheckpoint, str]:
+    """An untrained head for a target, and the layout to write it in.
+
+    Args:
+        location: the target, a folder on this disk.
+        family: of ``write.LAYOUTS``.
+        layout: of the family's; its first by default.
+        seed: of the random weights.
+        draft_vocabulary: tokens of an EAGLE-3 head; None for all of the target's.
+        heads: of a Medusa checkpoint; None for 5, as the authors train.
+
+    Raises:
+        UsageError: an unknown family or layout, or an option that does not apply.
+        PrerequisiteError: a target that is not a folder on this disk, or lacks a tensor.
+    """
+    known = layouts_of(family)
+    layout = layout or known[0]
+    if draft_vocabulary is not None and family != "eagle3":
+        raise UsageError("only eagle3 heads have a draft vocabulary", "leave --draft-vocab out")
+    if heads is not None and (family != "medusa" or heads < 1):
+        raise UsageError(f"{heads} heads of family {family}", "medusa has one or more of them")
+    if location.path is None or not location.path.is_dir():
+        raise PrerequisiteError(
+            f"{location.name} is not a model folder on this disk",
+            f"type: specbench models fetch {location.name}, or name a folder",
+        )
+    target, files = target_facts(location), open_checkpoint(location.path)
+    if draft_vocabulary is not None and not 1 <= draft_vocabulary <= target.vocabulary:
+        raise UsageError(
+            f"a draft vocabulary of {draft_vocabulary} tokens, the target has {target.vocabulary}",
+            f"use 1 to {target.vocabulary}",
+        )
+    generator = torch.Generator().manual_seed(seed)
+    maker = Maker(target, files, layout, generator, _dtype(target), draft_vocabulary, heads or 5)
+    return _MAKERS[family](maker), layout
+
+
+def _medusa(maker: Maker) -> HeadCheckpoint:
+    size = maker.target.hidden
+    tensors: dict[str, Tensor] = {}
+    own = maker.layout != "v2"
+    for head in range(maker.heads):
+        tensors[f"heads.{head}.blocks.0.weight"] = torch.zeros(size, size, dtype=maker.dtype)
+        tensors[f"heads.{head}.blocks.0.bias"] = torch.zeros(size, dtype=maker.dtype)
+        if own:
+            tensors[f"heads.{head}.projection.weight"] = maker.output_rows()
+    rows = maker.target.vocabulary
+    config = MedusaConfig(size, rows, rows, maker.heads, 1, "own" if own else "target", True)
+    return HeadCheckpoint("medusa", maker.layout, config, tensors)
+
+
+def _mtp(maker: Maker) -> HeadCheckpoint:
+    target = maker.target
+    switches = switches_of(maker.layout, target.model_type)
+    prefix = f"model.layers.{target.layers - 1}."
+    found = sorted(name for name in maker.files.files if name.startswith(prefix))
+    names = found or [f"{prefix}input_layernorm.weight"]
+    norm, *layer = maker.from_target("model.norm.weight", *names)
+    tensors = {f"layer.{n.removeprefix(prefix)}": t for n, t in zip(names, layer, strict=True)}
+    place = 1 if switches.order == "embedding_first" else 0
+    tensors |= {
+        "enorm.weight": maker.ones(),
+        "hnorm.weight": maker.ones(),
+        "eh_proj.weight": maker.passing(2, place, spread=SMALL),
+        "norm.weight": norm,
+    }
+    shape = TargetShape(target.hidden, target.layers, target.vocabulary, target.model_type, target)
+    config = MtpConfig(
+        switches.family, 1, switches.order, switches.recycle, switches.zero_first, shape
+    )
+    return HeadCheckpoint("mtp", maker.layout, config, tensors)
+
+
+_MAKERS: dict[str, Callable[[Maker], HeadCheckpoint]] = {
+    "eagle1": new_eagle1,
+    "eagle3": new_eagle3,
+    "medusa": _medusa,
+    "mtp": _mtp,
+}
+
+
+def _dtype(target: TargetFacts) -> torch.dtype:
+    """The target's type where it is a plain one; bfloat16 for the rest."""
+    name = str(target.config.get("dtype") or target.config.get("torch_dtype"))
+    return {"float32": torch.float32, "float16": torch.float16}.get(name, torch.bfloat16)

@@ -1,0 +1,75 @@
+"""What new heads are made from: a target's numbers and tensors, and random weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specbench.errors import PrerequisiteError
+from specbench.models.heads.files import Checkpoint
+from specbench.models.heads.plan import require_plain
+from specbench.models.heads.target_facts import TargetFacts
+from specbench.models.heads.tensors import load_tensors
+
+SPREAD, SMALL = 0.02, 0.002
+"""Standard deviations: usual at the start of training; of what adds to the residual stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Makes tensors for one new head.
+
+    Attributes:
+        target, files: what it is to fit.
+        layout: in which it will be written.
+        generator: of the random weights.
+        dtype: of all tensors.
+        draft_vocabulary: tokens of an EAGLE-3 head; None for all of the target's.
+        heads: of a Medusa checkpoint.
+    """
+
+    target: TargetFacts
+    files: Checkpoint
+    layout: str
+    generator: torch.Generator
+    dtype: torch.dtype
+    draft_vocabulary: int | None
+    heads: int
+
+    def noise(self, *shape: int, spread: float = SPREAD) -> Tensor:
+        """Normal values."""
+        values = torch.randn(*shape, generator=self.generator) * spread
+        return values.to(self.dtype)
+
+    def ones(self) -> Tensor:
+        """Weights [H] of a norm that scales nothing."""
+        return torch.ones(self.target.hidden, dtype=self.dtype)
+
+    def passing(self, parts: int, place: int, *, spread: float = 0.0) -> Tensor:
+        """Projection [H, parts * H] that passes one part on, the others with little weight."""
+        size = self.target.hidden
+        matrix = self.noise(size, parts * size, spread=spread)
+        matrix[:, place * size : (place + 1) * size] = torch.eye(size, dtype=self.dtype)
+        return matrix
+
+    def output_rows(self) -> Tensor:
+        """The target's output projection [V, H]; its embedding where the two are tied."""
+        tied = "lm_head.weight" not in self.files
+        return self.from_target("model.embed_tokens.weight" if tied else "lm_head.weight")[0]
+
+    def from_target(self, *names: str) -> list[Tensor]:
+        """Tensors of the target.
+
+        Raises:
+            PrerequisiteError: they are not there, or are quantised.
+        """
+        if missing := [name for name in names if name not in self.files]:
+            raise PrerequisiteError(
+                f"{self.files.path} has no tensor {missing[0]}",
+                "new heads of this family are made for targets with Llama's tensor names only",
+            )
+        require_plain(self.files, list(names))
+        found = load_tensors(self.files, names)
+        return [found[name].to(self.dtype).clone() for name in names]

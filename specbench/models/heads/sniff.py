@@ -1,0 +1,113 @@
+"""What a checkpoint folder holds, from its tensor names; the configuration only names exporters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from specbench.errors import PrerequisiteError
+from specbench.models.heads.files import Checkpoint, LeadsOut, open_checkpoint
+from specbench.models.heads.foreign import Foreign, foreign, speculators_type
+
+_NEXTN = re.compile(r"model\.layers\.\d+\.eh_proj\.weight")
+_MEDUSA = re.compile(r"(medusa_head\.)?\d+\.\d+\.linear\.weight")
+_MEDUSA_VLLM = re.compile(r"(medusa_heads\.)?blocks\.\d+\.layers\.\d+\.weight")
+_FIRST_LAYER = re.compile(r"(language_model\.)?(model\.)?(language_model\.)?layers\.0\.")
+
+
+_INSIDE_MODELS = ("qwen_mtp", "mimo_v2_mtp", "dspark", "pard")
+"""Foreign kinds that may lie in a whole model's files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A head: of ``configs.FAMILIES``, in which program's names."""
+
+    family: str
+    layout: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a folder holds.
+
+    Attributes:
+        heads: that the native engine runs.
+        foreign: what only a server runs.
+        model: whether there is a whole model, with or without heads beside it.
+    """
+
+    heads: tuple[Kind, ...]
+    foreign: Foreign | None
+    model: bool
+
+
+def sniff(checkpoint: Checkpoint) -> Contents:
+    """Look at names and the configuration of a checkpoint."""
+    names = list(checkpoint.files)
+    found = foreign(checkpoint.config, names)
+    heads = () if found is not None else tuple(_heads(checkpoint, names))
+    is_eagle = any(kind.family.startswith("eagle") for kind in heads)
+    inside = found is None or found.kind in _INSIDE_MODELS
+    # SGLang exports a lone MTP module as the first layer of a model
+    lone = "model.layers.0.eh_proj.weight" in names
+    layers = any(map(_FIRST_LAYER.match, names)) and not (is_eagle or lone)
+    return Contents(heads, found, (inside and layers) or (not heads and found is None))
+
+
+def holds_only_a_head(path: Path) -> bool:
+    """Whether a folder is a drafting head and no model: it then needs no tokenizer.
+
+    A damaged folder is no head; whoever loads it says what is wrong.
+
+    Raises:
+        LeadsOut: an index that leads out of the folder.
+    """
+    try:
+        contents = sniff(open_checkpoint(path))
+    except LeadsOut:
+        raise
+    except PrerequisiteError:
+        return False
+    return not contents.model
+
+
+def _heads(checkpoint: Checkpoint, names: list[str]) -> list[Kind]:
+    """Heads by their names."""
+    plain = {name.removeprefix("model.") for name in names}
+    kind = speculators_type(checkpoint.config)
+    found = []
+    if plain & {"fc.weight", "fusion_fc.weight"}:
+        found.append(_eagle(checkpoint, plain, kind))
+    if any(map(_MEDUSA.fullmatch, names)):
+        found.append(Kind("medusa", _medusa_layout(names)))
+    elif any(map(_MEDUSA_VLLM.fullmatch, names)):
+        found.append(Kind("medusa", "vllm"))
+    if any(map(_NEXTN.fullmatch, names)):
+        found.append(Kind("mtp", "nextn"))
+    if any(name.startswith("model.mtp_layers.") for name in names):
+        found.append(Kind("mtp", "mimo"))
+    if any(name.startswith("mtp_layers.") for name in names):
+        found.append(Kind("mtp", "speculators"))
+    return found
+
+
+def _eagle(checkpoint: Checkpoint, plain: set[str], kind: str | None) -> Kind:
+    """EAGLE-3 norms the hidden state before attention; EAGLE-1 never does."""
+    third = any(name.endswith(".hidden_norm.weight") for name in plain)
+    family = "eagle3" if third else "eagle1"
+    if kind is not None:
+        return Kind(family, "speculators")
+    if not third:
+        return Kind(family, "official")
+    if not any(name.startswith("midlayer.") for name in plain):
+        return Kind(family, "vllm")
+    architectures = checkpoint.config.get("architectures") or ("",)
+    return Kind(family, "specforge" if str(architectures[0]).endswith("Eagle3") else "official")
+
+
+def _medusa_layout(names: list[str]) -> str:
+    if any(name.startswith("medusa_head.") for name in names):
+        return "merged"
+    return "v1" if any(re.fullmatch(r"\d+\.\d+\.weight", name) for name in names) else "v2"

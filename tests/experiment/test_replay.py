@@ -1,0 +1,309 @@
+"""Drafts scored on a recorded run: the live accept length at temperature 0, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from specbench.core.arm import ArmSpec
+from specbench.core.manifest import UNKNOWN
+from specbench.core.quantity import Quantity, nothing
+from specbench.core.trace import Finish
+from specbench.errors import NotComparable, PrerequisiteError, UsageError
+from specbench.experiment.replay.drafts import Drafts, check_drafts, named_drafts
+from specbench.experiment.replay.records import chosen
+from specbench.experiment.replay.run import Asked, Hooks, replay_drafts
+from specbench.experiment.replay.table import document, flat, lines, shown
+from specbench.metrics.acceptance import accept_length, accepted_mean
+from specbench.results.read import read_run
+from tests.experiment.replayed_run import ITEMS, write_model, write_run
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, one_thread):
+    return tmp_path_factory.mktemp("replayed")
+
+
+@pytest.fixture(scope="module")
+def recorded(folder):
+    return read_run(write_run(folder))
+
+
+@pytest.fixture(scope="module")
+def found(folder, recorded):
+    """All arms of the experiment, replayed on plain's outputs in one pass."""
+    drafts = named_drafts((), str(folder / "experiment.toml"))
+    return replay_drafts(recorded, Asked(drafts, (1, 2, 3, 4), "plain"))
+
+
+def live(recorded, arm, temperature):
+    return [
+        trace
+        for record, trace in recorded.traces.items()
+        if (record.arm, record.key.temperature) == (arm, temperature)
+    ]
+
+
+def line(table, draft, k, temperature):
+    return next(x for x in table if (x.draft, x.k, x.temperature) == (draft, k, temperature))
+
+
+def test_at_temperature_0_the_accept_length_is_that_of_the_run(recorded, found):
+    table = lines(found)
+    for arm, k in (("lookup", 3), ("skip", 2), ("second", 4)):
+        traces = live(recorded, arm, 0.0)
+        expected = accept_length(traces, seed=recorded.manifest.seed)
+        assert line(table, arm, k, 0.0).accept_length == expected
+        assert expected.number() > 1.02
+        (requests,) = (rs for (_, t), rs in found.requests.items() if t == 0.0)
+        steps = [request.drafts[arm].steps[k] for request in requests]
+        accepted = sum(i * n for step in steps for i, n in enumerate(step.accepted))
+        mean = accepted_mean(traces, seed=1).number()
+        assert accepted / sum(step.count for step in steps) == pytest.approx(mean)
+
+
+def test_above_it_the_expectation_is_near_the_run(recorded, found):
+    # Six requests: a rough check beside those by enumeration.
+    for arm, k in (("lookup", 3), ("second", 4)):
+        expected = line(lines(found), arm, k, 0.8).accept_length.number()
+        assert accept_length(live(recorded, arm, 0.8), seed=1).number() == pytest.approx(
+            expected, rel=0.25
+        )
+
+
+def test_lines_are_in_the_order_of_the_question(found):
+    table = lines(found)
+    keys = [(x.temperature, x.draft, x.k) for x in table]
+    names = ("lookup", "skip", "second")
+    assert keys == [(t, n, k) for t in (0.0, 0.8) for n in names for k in (1, 2, 3, 4)]
+    assert all(x.requests == 2 * ITEMS and x.accept_length.n == ITEMS for x in table)
+    assert all((x.difference is None) == (x.draft == "lookup") for x in table)
+    one = line(table, "second", 2, 0.0)
+    first = line(table, "lookup", 2, 0.0)
+    gap = one.accept_length.number() - first.accept_length.number()
+    assert one.difference.number() == pytest.approx(gap)
+    assert one.difference.low <= gap <= one.difference.high
+    assert (first.outside.number(), one.outside.number()) == (0.0, 0.0)
+    assert 0 < first.no_draft.number() < 1
+    assert one.no_draft.number() == 0.0
+
+
+def test_a_longer_draft_never_takes_more_steps(found):
+    for requests in found.requests.values():
+        for request in requests:
+            for name in ("skip", "second"):
+                steps = [request.drafts[name].steps[k].count for k in (1, 2, 3, 4)]
+                assert steps == sorted(steps, reverse=True)
+                assert request.tokens >= steps[0] >= request.tokens / 2
+
+
+def test_notes_name_rules_that_are_not_replayed(found):
+    assert found.notes == ["skip is scored as under rejection, not under its rule target_match"]
+    assert dict(found.reasons) == {}
+
+
+def test_figures_for_people_and_for_programs(found):
+    one = lines(found)[-1]
+    text = shown(one)
+    assert text["accept_length"].startswith(f"{one.accept_length.number():.3f} [")
+    cells = flat(one)
+    assert cells["accept_length"] == one.accept_length.number()
+    assert (cells["vs_first_low"], cells["items"]) == (one.difference.low, ITEMS)
+    first = flat(lines(found)[0])
+    assert (first["vs_first"], first["vs_first_low"]) == (None, None)
+    assert shown(replace(one, alpha=nothing("why", "1")))["alpha"] == "n/a"
+    assert flat(replace(one, alpha=nothing("why", "1")))["alpha"] is None
+    assert shown(replace(one, alpha=Quantity(0.5, "1")))["alpha"] == "0.500"
+
+
+def test_the_document_holds_what_the_table_was_made_of(recorded, found):
+    table = lines(found)
+    made = json.loads(json.dumps(document(found, table), allow_nan=False))
+    assert made["schema_version"] == 1
+    assert (made["run"], made["arm"], made["k"]) == (recorded.manifest.run, "plain", [1, 2, 3, 4])
+    assert made["drafts"][1] == {"name": "skip", "drafter": "layer_skip", "options": {"layers": 2}}
+    assert made["engine"]["target"]["weight_hash"] == recorded.manifest.identity.weight_hash
+    assert made["engine"]["drafts"]["second"][0]["weight_hash"]
+    cold = [r for r in made["requests"] if r["key"]["temperature"] == 0.0]
+    tokens = sum(request["tokens"] for request in cold)
+    steps = sum(request["drafts"]["second"]["steps"]["4"]["count"] for request in cold)
+    own = next(
+        x for x in made["lines"] if (x["draft"], x["k"], x["temperature"]) == ("second", 4, 0)
+    )
+    assert own["accept_length"]["value"] == pytest.approx(tokens / steps)
+    deep = next(x for x in made["lines"] if not x["alpha_at_k"]["n"])
+    assert deep["alpha_at_k"]["value"] is None
+    assert "no draft reached depth" in deep["alpha_at_k"]["reason"]
+    assert made["notes"][-1].startswith("Nothing was decoded")
+
+
+def test_records_of_a_draft_arm_can_be_replayed_too(recorded):
+    """Any lossless arm's outputs are the target's; batch and limit change which are read."""
+    seen = []
+    asked = Asked(named_drafts(("ngram:max_n=2",), None), (2,), "second", (0.0,), 2, 1)
+    again = replay_drafts(recorded, asked, Hooks(advance=seen.append))
+    (requests,) = again.requests.values()
+    items = [record.key.item for record in recorded.traces]
+    two = list(dict.fromkeys(items))[:2]
+    assert [(request.key.item, request.key.turn) for request in requests] == [
+        (item, turn) for item in two for turn in (0, 1)
+    ]
+    assert seen == sorted(seen)
+    assert 0 < seen[0] < seen[-1] <= 1
+
+
+def drafts(*texts):
+    return named_drafts(texts, None)
+
+
+def test_options_are_toml_values_or_text():
+    (spec,) = drafts("draft_model:model=a/b,tree=[[0],[0,1]],sampling=greedy,nodes=7").specs
+    assert spec.drafter == "draft_model"
+    assert spec.drafter_options == {
+        "model": "a/b",
+        "tree": [[0], [0, 1]],
+        "sampling": "greedy",
+        "nodes": 7,
+    }
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ((), "no draft to replay"),
+        (("none",), "drafts nothing"),
+        (("ngram", "ngram"), "is there twice"),
+        (("ngram:2",), "'2' is not key=value"),
+        (("ngram:min_n=",), "is not key=value"),
+    ],
+)
+def test_drafts_that_say_nothing(texts, message):
+    with pytest.raises(UsageError, match=message):
+        drafts(*texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ngrams", "unknown drafter 'ngrams'"),
+        ("ngram:minimum=2", "no option 'minimum'"),
+        ("draft_model", "needs a draft model"),
+    ],
+)
+def test_drafts_are_checked_as_arms_are(text, message):
+    with pytest.raises(UsageError, match=message):
+        check_drafts(drafts(text).specs, [0.0])
+
+
+def test_arms_of_an_experiment_by_name(folder, recorded):
+    source = str(folder / "experiment.toml")
+    made = named_drafts(("second", "ngram:max_n=4"), source)
+    assert [spec.name for spec in made.specs] == ["second", "ngram:max_n=4"]
+    assert made.specs[0].drafter_options == {"model": str(folder / "noisy")}
+    with pytest.raises(UsageError, match="neither an arm of --arms nor a drafter") as refused:
+        named_drafts(("secnd",), source)
+    assert "did you mean second" in refused.value.hint
+    other = folder / "other.toml"
+    text = (folder / "experiment.toml").read_text()
+    other.write_text(text.replace('name = "drafts"', 'name = "d"\nengine = "scripted"'))
+    with pytest.raises(UsageError, match="drives drafters in this process"):
+        named_drafts((), str(other))
+
+
+class Drawn:
+    """A drafter whose candidates are drawn without replacement."""
+
+    def __init__(self):
+        from specbench.decoding.protocols import DrafterInfo, DraftFacts
+
+        tree = DraftFacts("dense", "without_replacement", tree=True)
+        self.info = DrafterInfo("drawn", "", "", tree)
+
+
+def test_drawn_trees_are_for_temperature_0(monkeypatch):
+    from specbench import catalog
+
+    monkeypatch.setitem(catalog.DRAFTERS, "drawn", "drawn")
+    resolve = catalog.resolve
+    monkeypatch.setattr(
+        catalog, "resolve", lambda table, name: Drawn() if name == "drawn" else resolve(table, name)
+    )
+    specs = [ArmSpec("drawn", "drawn", 1, "multi_round")]
+    check_drafts(specs, [0.0])
+    with pytest.raises(UsageError, match=r"without_replacement.*temperature 0\.8"):
+        check_drafts(specs, [0.0, 0.8])
+
+
+def test_the_wrong_records_are_refused(recorded):
+    with pytest.raises(UsageError, match="has no arm 'plane'"):
+        chosen(recorded, "plane")
+    with pytest.raises(UsageError, match=r"has no temperature 0\.5"):
+        chosen(recorded, "plain", (0.5,))
+    arms = tuple(replace(arm, lossless="lossy") for arm in recorded.manifest.arms)
+    lossy = replace(recorded, manifest=replace(recorded.manifest, arms=arms))
+    with pytest.raises(UsageError, match="its tokens are not the target's"):
+        chosen(lossy, "lookup")
+    failed = {r: replace(t, finish=Finish.ERROR) for r, t in recorded.traces.items()}
+    with pytest.raises(PrerequisiteError, match="no finished record of arm plain"):
+        replay_drafts(replace(recorded, traces=failed), Asked(drafts("ngram"), (1,), "plain"))
+
+
+def of_weights(recorded, weight_hash):
+    identity = replace(recorded.manifest.identity, weight_hash=weight_hash)
+    return replace(recorded, manifest=replace(recorded.manifest, identity=identity))
+
+
+@pytest.mark.parametrize(
+    ("weight_hash", "said"), [("0" * 64, "are not those of run"), (UNKNOWN, "are not known")]
+)
+def test_other_weights_need_a_word(recorded, weight_hash, said):
+    asked = Asked(drafts("ngram"), (1,), "plain", (0.0,), 1)
+    other = of_weights(recorded, weight_hash)
+    with pytest.raises(NotComparable, match=said):
+        replay_drafts(other, asked)
+    found = replay_drafts(other, replace(asked, assume_same=True))
+    assert said in found.notes[0]
+    assert found.notes[0].endswith("taken as the same")
+
+
+def test_tokens_of_another_target_are_counted(recorded, tmp_path):
+    write_model(tmp_path, 0.3)
+    target = {"model": str(tmp_path)}
+    asked = Asked(drafts("ngram"), (1,), "plain", (0.0,), target=target, assume_same=True)
+    notes = replay_drafts(recorded, asked).notes
+    assert any("recorded tokens are not its first choice for the target here" in n for n in notes)
+
+
+def test_a_changed_suite_is_refused_before_anything_loads(recorded, folder):
+    suite = folder / "prompts.jsonl"
+    before = suite.read_text()
+    suite.write_text(before.replace("say 1", "tell 1"))
+    heard = []
+    try:
+        with pytest.raises(UsageError, match="has changed since run"):
+            replay_drafts(recorded, Asked(drafts("ngram"), (1,), "plain"), Hooks(heard.append))
+    finally:
+        suite.write_text(before)
+    assert heard == []
+
+
+def test_records_that_cannot_be_rebuilt_are_left_out_with_their_reasons(recorded):
+    traces = {
+        record: replace(trace, prompt_hash="0" * 64) if record.key.item == "p1" else trace
+        for record, trace in recorded.traces.items()
+    }
+    changed = replace(recorded, traces=traces)
+    found = replay_drafts(changed, Asked(drafts("ngram"), (1,), "plain", (0.0,)))
+    assert dict(found.reasons) == {"prompt differs (template, tokenizer or suite changed)": 2}
+    (requests,) = found.requests.values()
+    assert {request.key.item for request in requests} == {"p0", "p2"}
+    only = {r: t for r, t in traces.items() if r.key.item == "p1"}
+    with pytest.raises(PrerequisiteError, match="no record of this run can be replayed") as none:
+        replay_drafts(
+            replace(recorded, traces=only), Asked(Drafts(drafts("ngram").specs), (1,), "plain")
+        )
+    assert none.value.hint.startswith("4: prompt differs")
