@@ -44,8 +44,8 @@ class TableModel:
         lines = []
         for segment in batch.segments:
             stored = keys[segment.slab, 0, :, 0].long()
-            prefix = stored[: segment.start].tolist()
-            own = stored[segment.start : segment.start + segment.count]
+            prefix = stored[: segment.before].tolist()
+            own = stored[segment.before : segment.start + segment.count]
             for row in range(segment.count):
                 seen = own[: row + 1] if segment.visible is None else own[segment.visible[row]]
                 lines.append(list(self._table((*prefix, *seen.tolist()))))

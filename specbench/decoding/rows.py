@@ -68,6 +68,14 @@ class TargetRows:
             self._adjusted = penalise(self.raw, self.sampling, self._contexts)
         return self._adjusted
 
+    def adjusted_rows(self, places: Sequence[int]) -> Tensor:
+        """``adjusted`` rows [n, V] of some packed rows, as a copy; no others are computed."""
+        at = torch.tensor(places, device=self.raw.device)
+        if self._contexts is None or self._adjusted is not None:
+            return self.adjusted[at]
+        chosen = [self._contexts[place] for place in places]
+        return penalise(self.raw[at], [self.sampling[place] for place in places], chosen)
+
     def broken(self) -> list[int]:
         """Requests with a row that names no token: a NaN, an infinity, or nothing but -inf."""
         # The maximum of a row shows all three and costs one pass.
@@ -95,8 +103,8 @@ class TargetRows:
             return [self._processed[place] for place in places]
         missing = [place for place in dict.fromkeys(places) if place not in self._single]
         if missing:
-            logits = self.adjusted[torch.tensor(missing, device=self.raw.device)]
-            found = probabilities(logits, [self.sampling[place] for place in missing])
+            settings = [self.sampling[place] for place in missing]
+            found = probabilities(self.adjusted_rows(missing), settings)
             self._single.update(zip(missing, found.unbind(), strict=True))
         return [self._single[place] for place in places]
 

@@ -21,7 +21,7 @@ _SMALLEST = 1e-38
 
 def greedy_columns(emitted: Emitted, rows: TargetRows, laws: DraftLaws | None) -> dict[str, list]:
     """Top-1 minus top-2 logit, and the second choice."""
-    logits = rows.adjusted[torch.tensor(emitted.row, device=rows.raw.device)]
+    logits = rows.adjusted_rows(emitted.row)
     # Two maxima cost less than selecting two over the vocabulary.
     best, at = logits.max(1)
     second, runner_up = logits.scatter_(1, at[:, None], -torch.inf).max(1)
@@ -75,8 +75,7 @@ def untempered_columns(emitted: Emitted, rows: TargetRows, own: Tensor) -> dict[
     }
     shaped = [i for i, s in enumerate(settings) if s.temperature != 1.0 or not s.untruncated]
     if shaped:
-        packed = torch.tensor([emitted.row[i] for i in shaped], device=own.device)
-        logits = rows.adjusted[packed].float()
+        logits = rows.adjusted_rows([emitted.row[i] for i in shaped]).float()
         tokens = torch.tensor([emitted.token[i] for i in shaped], device=own.device)[:, None]
         values = (logits.gather(1, tokens).squeeze(1) - logits.logsumexp(1)).tolist()
         for i, value in zip(shaped, values, strict=True):
@@ -94,7 +93,7 @@ def _outside_by(rows: TargetRows, row: int, token: int) -> float:
     by how fast that mass moves with the logits.
     """
     settings = rows.sampling[row]
-    probs = tempered(rows.adjusted[row][None], settings.temperature)[0].double()
+    probs = tempered(rows.adjusted_rows([row]), settings.temperature)[0].double()
     own, margins = float(probs[token]), []
     if own == 0:
         return -math.inf

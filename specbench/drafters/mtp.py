@@ -11,15 +11,12 @@ that is used.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specbench.decoding.protocols import DrafterInfo
-from specbench.drafters.build import BuildContext, choice
+from specbench.drafters.build import BuildContext
 from specbench.drafters.draft_rows import DraftRows
 from specbench.drafters.features.drafter import FeatureDrafter
-from specbench.drafters.features.loaded import positions_known
+from specbench.drafters.features.loaded import chosen_switches, positions_known, switched
 from specbench.drafters.grow.choose import TREE_OPTIONS, growth_for, tree_facts
-from specbench.models.heads.configs import HeadCheckpoint, MtpConfig
 from specbench.models.quant.settings import QUANT_OPTIONS
 
 TREE = "chain"
@@ -67,24 +64,7 @@ class MtpDrafter(FeatureDrafter):
             PrerequisiteError: tensors that are missing or do not fit the target.
         """
         growth = growth_for(options, DraftRows(context.vocabulary), context.arm, TREE)
-        wanted = {
-            name: choice(options, name, values, context.arm)
-            for name, values in SWITCHES.items()
-            if name in options
-        }
-        checkpoint = _switched(context.checkpoint(options, ("mtp",)), wanted)
+        wanted = chosen_switches(options, SWITCHES, context.arm)
+        checkpoint = switched(context.checkpoint(options, ("mtp",)), wanted)
         head = context.own_head(options, checkpoint)
         return cls(head, growth, positions_known(checkpoint, context))
-
-
-def _switched(checkpoint: HeadCheckpoint, wanted: dict[str, str]) -> HeadCheckpoint:
-    """The checkpoint with an arm's switches in place of the family's, told apart in records."""
-    config = checkpoint.config
-    assert isinstance(config, MtpConfig)
-    changed = {name: value for name, value in wanted.items() if getattr(config, name) != value}
-    told = tuple(
-        f"{name} = {value!r} by the arm, {config.family} has {getattr(config, name)!r}"
-        for name, value in changed.items()
-    )
-    switched = replace(config, **changed)  # type: ignore[arg-type]
-    return replace(checkpoint, config=switched, oddities=(*checkpoint.oddities, *told))

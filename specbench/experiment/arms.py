@@ -120,6 +120,11 @@ def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
     listed.configure(arm.rule_options, arm.k)
     where = f"arm {arm.name}"
     _known_options(f"{where}: drafter {arm.drafter}", arm.drafter_options, drafter.options)
+    if "models" in drafter.options and not isinstance(arm.drafter_options.get("models"), list):
+        raise UsageError(
+            f"{where}: drafter {arm.drafter} needs draft models",
+            'give options = { models = ["...", "..."] }',
+        )
     if drafter.needs_model and not isinstance(arm.drafter_options.get("model"), str):
         raise UsageError(
             f"{where}: drafter {arm.drafter} needs a draft model",

@@ -125,13 +125,13 @@ def _factors(prepared: Prepared, facts: Mapping[str, object]) -> tuple[ArmFactor
         for name, value in prepared.experiment.server.extra_body.items()
         if name != "chat_template_kwargs"
     }
-    arms = tuple(replace(arm, quant=_draft_quant(facts, arm.name)) for arm in prepared.factors)
+    arms = tuple(replace(arm, quant=draft_quant(facts, arm.name)) for arm in prepared.factors)
     if not body:
         return arms
     return tuple(replace(arm, server={**arm.server, "extra_body": body}) for arm in arms)
 
 
-def _draft_quant(facts: Mapping[str, object], arm: str) -> str:
+def draft_quant(facts: Mapping[str, object], arm: str) -> str:
     """What was loaded for an arm, as the engine says; several drafts of one arm may differ."""
     drafts = facts.get("drafts")
     loaded = drafts.get(arm) if isinstance(drafts, Mapping) else None

@@ -28,9 +28,8 @@ class Target(Border):
     dtype: Literal["float32", "bfloat16", "float16", "as_stored"] = "float32"
     device: Annotated[str, Field(min_length=1)] = "cpu"
     prepack: bool = True
-    quant: Literal["none", "int8", "int4"] = "none"
+    quant: Literal["none", "int8", "int4", "int4-g16", "int4-g32", "int4-g64", "int4-g128"] = "none"
     quant_backend: Literal["torch", "torchao", "bitsandbytes"] = "torch"
-    quant_group: Literal[16, 32, 64, 128] | None = None
     quant_head: bool = False
     context: Annotated[int, Field(ge=2)] | None = None
     template: str | None = None

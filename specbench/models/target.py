@@ -55,7 +55,7 @@ class PackedTarget:
             pool.set_length(owner, row.slab, row.prompt_length)
         index = torch.arange(len(rows), device=self._device)[:, None]
         sampling = [row.request.sampling for row in rows]
-        contexts = [_context(row, ()) for row in rows] if _needs_context(rows) else None
+        contexts = [_context(row, _output(row)) for row in rows] if _needs_context(rows) else None
         return TargetRows(logits, index, sampling, contexts), states
 
     def verify(
@@ -121,8 +121,11 @@ def _needs_context(rows: Sequence[DecodedSequence]) -> bool:
     )
 
 
-def _context(row: DecodedSequence, path: Sequence[int]) -> RowContext:
-    output = [*row.tokens[row.prompt_length :].tolist(), *path]
+def _output(row: DecodedSequence) -> list[int]:
+    return row.tokens[row.prompt_length :].tolist()
+
+
+def _context(row: DecodedSequence, output: Sequence[int]) -> RowContext:
     early = len(output) < row.request.limits.min_new_tokens
     return RowContext(row.request.token_ids, output, row.request.stops.token_ids if early else ())
 
@@ -132,10 +135,10 @@ def _tree_contexts(rows: Sequence[DecodedSequence], tree: TokenTree) -> list[Row
     ids, parents = tree.ids.tolist(), tree.parents.tolist()
     contexts = []
     for b, row in enumerate(rows):
-        paths: list[list[int]] = []
-        contexts.append(_context(row, ()))
+        # The root's output, which a parent of -1 finds at the end, then that of every node.
+        outputs = [_output(row)] * (tree.counts[b] + 1)
+        contexts.append(_context(row, outputs[-1]))
         for node in range(tree.counts[b]):
-            parent = parents[b][node]
-            paths.append([*(paths[parent] if parent >= 0 else []), ids[b][node]])
-            contexts.append(_context(row, paths[node]))
+            outputs[node] = [*outputs[parents[b][node]], ids[b][node]]
+            contexts.append(_context(row, outputs[node]))
     return contexts

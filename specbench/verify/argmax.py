@@ -63,10 +63,11 @@ def first_choices(tree: TokenTree, rows: TargetRows) -> Acceptance:
     """Longest path of target argmaxes (lowest id on ties); the next token is the argmax after."""
     if tree.chain:
         return follow(tree, rows.argmax())
-    return descend(
-        tree,
-        lambda request, position: rows.adjusted[rows.index[request, position]].argmax(1),
-    )
+
+    def choose(request: Tensor, position: Tensor) -> Tensor:
+        return rows.adjusted_rows(rows.index[request, position].tolist()).argmax(1)
+
+    return descend(tree, choose)
 
 
 def greedy(

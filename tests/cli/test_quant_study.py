@@ -120,6 +120,11 @@ def test_the_heading_of_a_run_says_how_its_weights_are_stored(study, capsys):
     assert "float32 with int8 weights" in capsys.readouterr().out.splitlines()[0]
 
 
+def test_runs_of_different_targets_stand_in_no_table_of_engines(study, capsys):
+    assert call(["show", *map(str, runs(study).values())]) == 6
+    assert 'quant: "none" != "int8"' in capsys.readouterr().err
+
+
 def test_three_differences_are_told(study):
     lines = json.loads((study / "study.json").read_text())["sentences"]
     assert len(lines) == 2

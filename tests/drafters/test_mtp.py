@@ -181,8 +181,8 @@ def test_an_arm_may_override_the_familys_switches_and_that_is_recorded(published
     facts = made_for.loaded[0].facts
     assert (facts["head"]["order"], facts["head"]["recycle"]) == ("embedding_first", "target")
     assert facts["oddities"] == [
-        "order = 'embedding_first' by the arm, mimo has 'hidden_first'",
-        "recycle = 'target' by the arm, mimo has 'pre_norm'",
+        "order = 'embedding_first' by the arm, the checkpoint is read as 'hidden_first'",
+        "recycle = 'target' by the arm, the checkpoint is read as 'pre_norm'",
     ]
     network = made._head.head
     found = planted_run(

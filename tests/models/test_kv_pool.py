@@ -97,3 +97,26 @@ def test_an_owner_may_have_a_type_of_its_own():
     pool.add_owner("draft", GEOMETRY, torch.bfloat16)
     assert pool.layer("draft", 0)[0].dtype is torch.bfloat16
     assert pool.layer("target", 0)[0].dtype is torch.float32
+
+
+def test_keeping_a_path_of_an_alias_moves_rows_of_its_layers_alone():
+    pool = pool_of()
+    pool.alias("exit", "target", 1)
+    slab = pool.admit(8)
+    number_rows(pool)
+    pool.set_length("exit", slab, 1)
+    pool.keep("exit", slab, [0, 3, 4])
+    assert rows(pool, slab, 0) == [[0, 1, 4, 5, 4, 5, 6, 7]] * 2
+    assert rows(pool, slab, 1) == [list(range(8))] * 2
+    assert pool.view("target", slab).length == 4
+
+
+def test_bytes_count_aliased_layers_once():
+    pool = pool_of()
+    # Two slabs of 8 rows: 2 heads of 3 and of 4 numbers, then one head of 5, twice; 4 bytes each.
+    expected = 2 * 8 * (2 * (3 + 4) + 1 * (5 + 5)) * 4
+    assert pool.nbytes == expected
+    pool.alias("exit", "target", 1)
+    assert pool.nbytes == expected
+    pool.add_owner("draft", GEOMETRY[:1], torch.bfloat16)
+    assert pool.nbytes == expected + 2 * 8 * 2 * (3 + 4) * 2

@@ -6,6 +6,9 @@ hidden states. Tokens outside its vocabulary are never drafted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from specbench.drafters.eagle.variant import EagleDrafter, eagle_info
 
 INFO = eagle_info(
@@ -15,6 +18,10 @@ INFO = eagle_info(
     checkpoints="EAGLE-3",
     taps="a low, a middle and a high layer",
     tree="dynamic",
+    options={
+        "recycle": "hidden state of the next drafted token: pre_norm or post_norm; SpecForge files "
+        "do not tell theirs (the checkpoint's)"
+    },
 )
 
 
@@ -24,3 +31,4 @@ class Eagle3Drafter(EagleDrafter):
     info = INFO
     family = "eagle3"
     tree = "dynamic"
+    switches: ClassVar[Mapping[str, tuple[str, ...]]] = {"recycle": ("pre_norm", "post_norm")}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Self
 
 from specbench.decoding.protocols import DrafterInfo
 from specbench.drafters.build import BuildContext
 from specbench.drafters.draft_rows import DraftRows
 from specbench.drafters.features.drafter import FeatureDrafter
-from specbench.drafters.features.loaded import positions_known
+from specbench.drafters.features.loaded import chosen_switches, positions_known, switched
 from specbench.drafters.grow.choose import TREE_OPTIONS, growth_for, tree_facts
 from specbench.models.quant.settings import QUANT_OPTIONS
 
@@ -19,10 +20,12 @@ class EagleDrafter(FeatureDrafter):
     Attributes:
         family: of its checkpoints, see ``models.heads.configs.FAMILIES``.
         tree: default of the option.
+        switches: options that replace a switch of the checkpoint, with their values.
     """
 
     family: ClassVar[str]
     tree: ClassVar[str]
+    switches: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     @classmethod
     def build(cls, options: dict[str, object], context: BuildContext) -> Self:
@@ -33,13 +36,21 @@ class EagleDrafter(FeatureDrafter):
             PrerequisiteError: no such checkpoint, or one that does not fit the target.
         """
         growth = growth_for(options, DraftRows(context.vocabulary), context.arm, cls.tree)
-        checkpoint = context.checkpoint(options, (cls.family,))
+        wanted = chosen_switches(options, cls.switches, context.arm)
+        checkpoint = switched(context.checkpoint(options, (cls.family,)), wanted)
         head = context.own_head(options, checkpoint)
         return cls(head, growth, positions_known(checkpoint, context))
 
 
 def eagle_info(
-    name: str, summary: str, source: str, *, checkpoints: str, taps: str, tree: str
+    name: str,
+    summary: str,
+    source: str,
+    *,
+    checkpoints: str,
+    taps: str,
+    tree: str,
+    options: Mapping[str, str] = {},
 ) -> DrafterInfo:
     """Declared facts of an EAGLE drafter.
 
@@ -47,6 +58,7 @@ def eagle_info(
         name, summary, source, taps: as in ``DrafterInfo``.
         checkpoints: what heads it loads.
         tree: drafted by default.
+        options: of this one alone.
     """
     default, variants = tree_facts(tree)
     return DrafterInfo(
@@ -62,6 +74,7 @@ def eagle_info(
             "revision": "revision of a hub id (none)",
             "dtype": "data type of the head (that of the target)",
             **QUANT_OPTIONS,
+            **options,
             **TREE_OPTIONS,
             "tree": f"{TREE_OPTIONS['tree']} ({tree})",
         },

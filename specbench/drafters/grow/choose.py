@@ -23,7 +23,6 @@ CHOSEN_TREE = DraftFacts("one_hot", "deterministic_set", tree=True)
 SAMPLED_TREE = DraftFacts("dense", "without_replacement", tree=True)
 """Trees whose children are drawn without replacement."""
 
-
 TREE_OPTIONS = {
     "tree": "chain, dynamic, or a static shape: a name, 4x3x2, best_first:N:FILE, optimal:N:FILE "
     "or a list of rank paths",

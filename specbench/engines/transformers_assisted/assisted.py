@@ -28,6 +28,7 @@ from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel, load_model
 from specbench.models.locate import locate
 from specbench.models.opened import model_facts
+from specbench.models.packed import layer_geometry
 from specbench.suites.templates import render
 
 
@@ -235,7 +236,6 @@ def _fail(trace: Trace, error: Exception) -> None:
 def _kv_bytes(model: LoadedModel, layers: int | None = None) -> int:
     """Bytes of keys and values per token, of all layers or of the first few."""
     config = model.config.get_text_config()
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    layer = layer_geometry(config)
     count = config.num_hidden_layers if layers is None else layers
-    return int(2 * heads * size * count * model.dtype.itemsize)
+    return int(layer.kv_heads * (layer.key_size + layer.value_size) * count * model.dtype.itemsize)

@@ -106,7 +106,8 @@ class MtpConfig:
     """Multi-token prediction layers (ALGORITHMS 3.5): two norms, a projection, a target's layer.
 
     Attributes:
-        family: ``deepseek``, ``glm4_moe``, ``mimo``.
+        family: whose switches apply: ``deepseek``, ``glm4_moe``, ``mimo``. Layers of other targets
+            (Llama, Qwen) are read as ``deepseek``.
         layers: trained modules in the file; the first is used, again and again.
         order: ``embedding_first`` or ``hidden_first``, halves of the projection's input.
         recycle: hidden state of the next drafting step: ``pre_norm``, ``post_norm``, ``target``.

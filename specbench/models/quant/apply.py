@@ -93,8 +93,8 @@ def _quantised(linear: nn.Linear, quant: Quant, place: str) -> nn.Module:
         return Int8Linear(linear)
     if linear.in_features % quant.group:
         raise PrerequisiteError(
-            f"{place} has {linear.in_features} columns, no multiple of quant_group {quant.group}",
-            "choose a smaller quant_group, or quant = 'int8'",
+            f"{place} has {linear.in_features} columns, no multiple of the group of {quant.group}",
+            "write quant = 'int4-g16', or 'int8'",
         )
     weight = linear.weight
     kernel = weight.dtype == torch.bfloat16 and weight.device.type == "cpu"

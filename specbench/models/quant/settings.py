@@ -7,16 +7,21 @@ from dataclasses import dataclass
 
 from specbench.errors import UsageError
 
-SCHEMES = ("none", "int8", "int4")
-BACKENDS = ("torch", "torchao", "bitsandbytes")
-GROUPS = (16, 32, 64, 128)
 DEFAULT_GROUP = 32
+GROUPS = (16, 32, 64, 128)
+SCHEMES: Mapping[str, tuple[str, int]] = {
+    "none": ("none", DEFAULT_GROUP),
+    "int8": ("int8", DEFAULT_GROUP),
+    "int4": ("int4", DEFAULT_GROUP),
+    **{f"int4-g{group}": ("int4", group) for group in GROUPS},
+}
+"""What can be asked for -> scheme and columns per group."""
+BACKENDS = ("torch", "torchao", "bitsandbytes")
 
 QUANT_OPTIONS: Mapping[str, str] = {
-    "quant": "none, int8 or int4: how the draft's linear weights are stored, whatever the target's "
-    "are (none)",
+    "quant": "how the draft's linear weights are stored, whatever the target's are: none, int8, "
+    "int4 or int4-gN, with groups of N = 16, 32, 64 or 128 columns, 32 in int4 (none)",
     "quant_backend": "torch, torchao or bitsandbytes: what quantises and computes (torch)",
-    "quant_group": "columns that share a scale in int4: 16, 32, 64 or 128 (32)",
     "quant_head": "whether the output projection is quantised too (false)",
 }
 """Options of drafters that load weights, for ``DrafterInfo.options``."""
@@ -27,7 +32,7 @@ class Quant:
     """Weight-only quantisation: linear layers are stored in few bits, activations stay as they are.
 
     Attributes:
-        scheme: of ``SCHEMES``.
+        scheme: ``none``, ``int8`` or ``int4``.
         backend: of ``BACKENDS``; ``torch`` needs no further package.
         group: input columns that share a scale and an offset in int4.
         head: whether the output projection is quantised too. Embeddings and norms never are.
@@ -62,29 +67,25 @@ NOT_QUANTISED = Quant()
 def quant_of(options: Mapping[str, object], where: str) -> Quant:
     """The quantisation that a ``[target]`` table or an arm's options ask for; None = not given.
 
+    Without ``quant`` the other keys say nothing: a study may vary it beside them.
+
     Raises:
         UsageError: names ``where``, the key, its value and what to write.
     """
-    scheme = _one_of(options, "quant", SCHEMES, where)
+    asked = _one_of(options, "quant", tuple(SCHEMES), where)
     backend = _one_of(options, "quant_backend", BACKENDS, where)
-    group, head = options.get("quant_group"), options.get("quant_head")
-    if group is not None and (isinstance(group, bool) or group not in GROUPS):
-        raise UsageError(f"{where}: quant_group={group!r}", f"use one of {_listed(GROUPS)}")
-    if head is not None and not isinstance(head, bool):
+    head = options.get("quant_head") or False
+    if not isinstance(head, bool):
         raise UsageError(f"{where}: quant_head={head!r}", "write true or false")
-    if group is not None and (scheme != "int4" or backend == "bitsandbytes"):
+    scheme, group = SCHEMES[asked]
+    if scheme == "none":
+        return NOT_QUANTISED
+    if backend == "bitsandbytes" and asked != scheme:
         raise UsageError(
-            f"{where}: quant_group={group} with quant={scheme!r} of {backend}, which has no groups "
-            "to choose",
-            "leave quant_group out, or write quant = 'int4' with torch or torchao",
+            f"{where}: quant={asked!r} of bitsandbytes, which has blocks of its own",
+            f"write quant = {scheme!r}, or quant_backend = 'torch'",
         )
-    if scheme == "none" and (backend != "torch" or head):
-        given = f"quant_head={head}" if head else f"quant_backend={backend!r}"
-        raise UsageError(
-            f"{where}: {given} without quant", "add quant = 'int8' or 'int4', or leave it out"
-        )
-    assert group is None or isinstance(group, int)
-    return Quant(scheme, backend, DEFAULT_GROUP if group is None else group, bool(head))
+    return Quant(scheme, backend, group, head)
 
 
 def _one_of(options: Mapping[str, object], name: str, known: tuple[str, ...], where: str) -> str:

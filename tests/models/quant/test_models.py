@@ -90,11 +90,11 @@ def test_loading_counts_what_is_stored(tiny_folder, quant):
 def test_an_opened_target_passes_its_self_check_and_says_what_it_is(
     tiny_folder, scheme, prepack, dtype
 ):
-    settings = {"model": str(tiny_folder), "dtype": dtype, "prepack": prepack, "quant": scheme}
-    settings |= {"quant_group": 16} if scheme == "int4" else {}
+    quant = "int8" if scheme == "int8" else "int4-g16"
+    settings = {"model": str(tiny_folder), "dtype": dtype, "prepack": prepack, "quant": quant}
     opened = open_target(settings, width=4)
     facts = opened.facts()["target"]
-    assert facts["quant"] == ("int8" if scheme == "int8" else "int4-g16")
+    assert facts["quant"] == quant
     assert facts["dtype"] == dtype
     plain = load_model(locate(str(tiny_folder)), dtype=dtype)
     assert facts["weight_bytes"] < plain.weight_bytes

@@ -12,12 +12,14 @@ from specbench.models.quant.settings import NOT_QUANTISED, QUANT_OPTIONS, Quant,
     ("options", "wanted", "label"),
     [
         ({}, NOT_QUANTISED, "none"),
-        ({"quant": None, "quant_backend": None, "quant_group": None}, NOT_QUANTISED, "none"),
+        ({"quant": None, "quant_backend": None, "quant_head": None}, NOT_QUANTISED, "none"),
+        ({"quant": "none", "quant_backend": "torchao", "quant_head": True}, NOT_QUANTISED, "none"),
         ({"quant": "none", "quant_head": False, "quant_backend": "torch"}, NOT_QUANTISED, "none"),
         ({"quant": "int8"}, Quant("int8"), "int8"),
+        ({"quant": "int4-g32"}, Quant("int4", group=32), "int4-g32"),
         ({"quant": "int4"}, Quant("int4", group=32), "int4-g32"),
         (
-            {"quant": "int4", "quant_group": 64, "quant_head": True},
+            {"quant": "int4-g64", "quant_head": True},
             Quant("int4", group=64, head=True),
             "int4-g64-head",
         ),
@@ -42,13 +44,10 @@ def test_asked_for_and_named(options, wanted, label):
     ("options", "message"),
     [
         ({"quant": "int5"}, r"target: quant='int5'.*none, int8, int4"),
+        ({"quant": "int4-g48"}, r"quant='int4-g48'.*int4-g64"),
+        ({"quant": "int4-g64", "quant_backend": "bitsandbytes"}, "blocks of its own"),
         ({"quant": "int8", "quant_backend": "gptq"}, r"quant_backend='gptq'.*torch, torchao"),
-        ({"quant": "int4", "quant_group": 48}, r"quant_group=48.*16, 32, 64, 128"),
-        ({"quant": "int4", "quant_group": True}, "quant_group=True"),
-        ({"quant": "int8", "quant_group": 32}, "quant_group=32 with quant='int8'"),
         ({"quant": "int8", "quant_head": "yes"}, "quant_head='yes'.*true or false"),
-        ({"quant_head": True}, "quant_head=True without quant.*add quant"),
-        ({"quant_backend": "torchao"}, "quant_backend='torchao' without quant"),
     ],
 )
 def test_refused_with_what_to_write(options, message):
@@ -57,4 +56,4 @@ def test_refused_with_what_to_write(options, message):
 
 
 def test_every_option_of_drafters_is_read():
-    assert set(QUANT_OPTIONS) == {"quant", "quant_backend", "quant_group", "quant_head"}
+    assert set(QUANT_OPTIONS) == {"quant", "quant_backend", "quant_head"}
