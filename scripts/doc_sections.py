@@ -5,6 +5,7 @@ README.md and docs/fidelity.md: runs in results/, results/selftest.json (``specb
 runs, results/llamacpp_agreement.json (``scripts/llamacpp_agreement.py``) and the launchers.
 docs/performance.md: results/bench.json and results/evidence.json (``scripts/bench --json``, the
 latter with ``--only evidence_share``).
+docs/drafters.md: the catalogue.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from drafter_sections import drafter_options, drafter_table
 from rich.console import Console
 
 from specbench.cli.rows import markdown
@@ -238,6 +240,10 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "engines": engines_output,
         "agreement": agreement,
     },
-    "docs/performance.md": {"bench": bench_table, "evidence": evidence_table},
+    "docs/drafters.md": {"drafter table": drafter_table, "drafter options": drafter_options},
+    "docs/performance.md": {
+        "bench": bench_table,
+        "evidence": evidence_table,
+    },
     "docs/fidelity.md": {"rules": rules_table, "selftest": selftest_tables, "blackbox": black_box},
 }

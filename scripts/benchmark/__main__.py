@@ -17,7 +17,7 @@ from .drafts import draft_costs
 from .process import command_line, peak_memory
 from .replayed import replay_against_decoding
 from .setting import ARMS, TARGET
-from .trees import accept_shares, tree_over_chain
+from .trees import accept_shares, chain_cost, tree_over_chain
 
 ENGINE: dict[str, Callable[[NativeEngine], dict[str, float]]] = {
     "verify_cost": verify_cost,
@@ -28,6 +28,7 @@ ENGINE: dict[str, Callable[[NativeEngine], dict[str, float]]] = {
 """Figures that need the target and the arms of ``setting``."""
 DRAFTING: dict[str, Callable[[NativeEngine], dict[str, float]]] = {
     "tree_over_chain": tree_over_chain,
+    "chain_cost": chain_cost,
     "accept_share": accept_shares,
     "draft_cost": draft_costs,
     "replay": replay_against_decoding,

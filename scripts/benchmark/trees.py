@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
 
 import torch
 
@@ -14,14 +17,14 @@ from specbench.decoding.shapes.expected import Accuracies
 from specbench.decoding.tree import TokenTree
 from specbench.engines.native import NativeEngine, open_engine
 from specbench.models.kv_pool import KVPool
+from specbench.models.packed import PackedModel
 from specbench.models.packed_batch import Segment, pack
 
 from .setting import TARGET, decode_ticks, requests, say, seconds
 
 CONTEXTS = (128, 1024, 4096)
 WIDTHS = (8, 16, 32, 64)
-FORWARDS = 21
-"""Forwards of each kind; the first three warm up."""
+FORWARDS, WARM_UP = 21, 3
 ACCURACIES = Accuracies.of([0.6, 0.15, 0.08, 0.05, 0.03, 0.02])
 """What the shapes are made for: wide at the root, ten deep along the first choices."""
 DEPTH = 10
@@ -46,29 +49,54 @@ HOST = ("accept", "commit")
 
 
 def tree_over_chain(engine: NativeEngine) -> dict[str, float]:
-    """Forward of a tree over that of a chain of as many rows, by context and rows."""
+    """Forward of a tree over that of a chain of as many rows, by rows and context."""
     say("trees against chains")
-    model = engine.packed_model
+    found: dict[str, float] = {}
+    with _deep_pool(engine.packed_model) as model:
+        for context, rows in product(CONTEXTS, WIDTHS):
+            segments = [Segment(0, context, rows), _tree(context, rows)]
+            chain, tree = _forward_times(model, segments)
+            found[f"{rows} rows behind {context}"] = tree / chain
+    return found
+
+
+def chain_cost(engine: NativeEngine) -> dict[str, float]:
+    """v(n): forward of n rows over forward of 1 row, by rows and context."""
+    say("verify cost by context")
+    found: dict[str, float] = {}
+    with _deep_pool(engine.packed_model) as model:
+        for context in CONTEXTS:
+            segments = [Segment(0, context, rows) for rows in (1, *WIDTHS)]
+            one, *wider = _forward_times(model, segments)
+            for rows, time_of in zip(WIDTHS, wider, strict=True):
+                found[f"{rows} rows behind {context}"] = time_of / one
+    return found
+
+
+@contextmanager
+def _deep_pool(model: PackedModel) -> Iterator[PackedModel]:
+    """The model with room for the longest context, and with its own pool again afterwards."""
     before = model.pool
     pool = KVPool(1, max(CONTEXTS) + max(WIDTHS), torch.float32, torch.device("cpu"))
     pool.add_owner(model.owner, model.geometry())
     model.use(pool)
-    found: dict[str, float] = {}
-    for context in CONTEXTS:
-        for rows in WIDTHS:
-            segments = [Segment(0, context, rows), _tree(context, rows)]
-            times: list[list[float]] = [[], []]
-            for turn in range(FORWARDS):
-                # Whoever comes second finds the keys in the cache: the order alternates.
-                for kind in (0, 1) if turn % 2 else (1, 0):
-                    batch = pack([segments[kind]], torch.arange(100, 100 + rows), "all")
-                    start = time.perf_counter()
-                    model.forward(batch)
-                    times[kind].append(time.perf_counter() - start)
-            chain, tree = (statistics.median(one[3:]) for one in times)
-            found[f"{rows} rows behind {context}"] = tree / chain
+    yield model
     model.use(before)
-    return found
+
+
+def _forward_times(model: PackedModel, segments: Sequence[Segment]) -> list[float]:
+    """Median seconds of a forward of each segment."""
+    times: list[list[float]] = [[] for _ in segments]
+    for turn in range(FORWARDS):
+        kinds = range(len(segments))
+        # Whoever comes second finds the keys in the cache: the order alternates.
+        for kind in kinds if turn % 2 else reversed(kinds):
+            segment = segments[kind]
+            batch = pack([segment], torch.arange(100, 100 + segment.count), "all")
+            start = time.perf_counter()
+            model.forward(batch)
+            times[kind].append(time.perf_counter() - start)
+    return [statistics.median(one[WARM_UP:]) for one in times]
 
 
 def _tree(context: int, rows: int) -> Segment:
