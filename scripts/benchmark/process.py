@@ -36,7 +36,7 @@ def command_line() -> dict[str, Any]:
 
 MEMORY_PROBE = f"""
 import json
-from .setting import ARMS, TARGET, decode, requests
+from scripts.benchmark.setting import ARMS, TARGET, decode, requests
 from specbench.engines.native import open_engine
 engine = open_engine(TARGET, ARMS)
 before = engine.memory("plain").peak
