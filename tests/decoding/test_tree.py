@@ -34,6 +34,10 @@ def path(parents, node):
 def test_depths_and_ancestors_of_random_trees(parents):
     tree = tree_of(parents)
     depths, ancestors = tree.depths(), tree.ancestors()
+    longest = [
+        max((len(path(line, node)) for node in range(len(line))), default=0) for line in parents
+    ]
+    assert list(tree.deepest) == longest
     for b, line in enumerate(parents):
         for node in range(len(line)):
             assert depths[b, node] == len(path(line, node))
