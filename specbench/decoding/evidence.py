@@ -23,7 +23,7 @@ from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampled_price import has_siblings, sampled_prices
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.token_columns import greedy_columns, sampled_columns
-from specbench.decoding.tree import PAD
+from specbench.decoding.tree import PAD, TrialKind
 
 
 def record(
@@ -98,8 +98,12 @@ def record_step(
         output = partial(_rule_law, rule, rows, states)
     first = [len(one) for one in evidence]
     record(evidence, emitted, rows, draft.laws, output)
-    if not rows.all_greedy and all(
-        one.rule_tv[at] is None for one, at in zip(evidence, first, strict=True)
+    # The price takes the draft as given: it has a meaning only for drafts made without chance.
+    certain = draft.trials.kind in (TrialKind.ONE_HOT, TrialKind.DETERMINISTIC_SET)
+    if (
+        certain
+        and not rows.all_greedy
+        and all(one.rule_tv[at] is None for one, at in zip(evidence, first, strict=True))
     ):
         prices = sampled_prices(sequences, draft, rows, rule)
         for one, at, value in zip(evidence, first, prices, strict=True):

@@ -65,7 +65,8 @@ def threshold(
     token counts once. With one candidate the output law is out(x) = min(1, target(x) / acc), or 1
     where target(x) >= single, and the other tokens share the rest in proportion to the target.
     """
-    if not tree.chain:
+    # Several drafts that agree make a chain whose nodes are tried more than once each.
+    if not tree.chain or trials.node.shape[1] != tree.width:
         return _siblings(tree, trials, rows, uniforms, single, acc), states
     target = rows.token_probs(tree)
     passed = (uniforms.accept * acc < target) | ((target >= single) & (target > 0))

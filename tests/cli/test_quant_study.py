@@ -5,13 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 
 import pytest
 
 from specbench.cli.main import call
-from specbench.drafters.draft_model import DraftModelDrafter
-from specbench.models.quant.settings import QUANT_OPTIONS
 from tests.models.tiny import tiny_model, write_tokenizer
 
 EXPERIMENT = """
@@ -50,9 +47,6 @@ def study(tmp_path_factory, one_thread):
     path.write_text(EXPERIMENT.format(model=model, suite=suite))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECBENCH_CACHE", str(folder / "cache"))
-        info = DraftModelDrafter.info
-        options = {**info.options, **QUANT_OPTIONS}
-        patch.setattr(DraftModelDrafter, "info", replace(info, options=options))
         patch.setattr("sys.argv", ["specbench", "run"])
         assert call(["run", str(path), "--out", str(folder / "results"), "--yes"]) == 0
     (found,) = (folder / "results").iterdir()

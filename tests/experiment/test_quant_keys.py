@@ -12,6 +12,7 @@ from specbench.core.quantity import Quantity
 from specbench.errors import UsageError
 from specbench.experiment.load import Flags, load_experiment
 from specbench.experiment.manifest import draft_quant
+from specbench.models.quant.settings import quant_of
 from specbench.results.cells import Cell, MeasuredCell
 from specbench.results.tables import table_rows
 from tests.results.records import IDENTITY, MANIFEST
@@ -47,6 +48,17 @@ def test_the_keys_are_resolved_and_load_to_themselves(tmp_path):
     plain = load(tmp_path, settings=['target.quant="none"']).resolved()["target"]
     assert plain["quant"] == "none"
     assert not {"quant_backend", "quant_head"} & plain.keys()
+
+
+def test_the_built_in_study_holds_every_pair():
+    study = load_experiment("quant", Flags()).experiment
+    members = [study.member(value) for value in study.study.values]
+    targets = [member.target.quantised.label for member in members]
+    assert targets == ["none", "int8", "int4-g64"]
+    for member in members:
+        arms = [arm for arm in member.arms() if not arm.plain]
+        assert [quant_of(arm.drafter_options, "arm").label for arm in arms] == targets
+        assert {arm.drafter_options["model"] for arm in arms} == {member.target.model}
 
 
 @pytest.mark.parametrize(
