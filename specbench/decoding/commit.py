@@ -58,7 +58,8 @@ def _count(
     tick: int,
 ) -> None:
     """Append one step: what was proposed, verified, judged, accepted, committed (METRICS)."""
-    verified, depth = draft.tree.counts[b], draft.tree.deepest[b]
+    tree = draft.tree
+    verified, depth = tree.counts[b], tree.deepest[b]
     cut = committed < accepted + 1
     short = draft.short[b] if k else ShortDraft.OFF
     if short is ShortDraft.NONE and depth < k:
@@ -68,9 +69,9 @@ def _count(
     steps.proposed.append(draft.proposed[b])
     steps.verified.append(verified)
     # Drafts behind a stop were never judged: neither accepted nor rejected.
-    steps.judged.append(committed if cut else verified)
-    if steps.depth or not draft.tree.chain:
-        # From the first tree on; the drafts before it were chains.
+    steps.judged.append(tree.nodes_within(b, committed) if cut else verified)
+    if steps.depth or not tree.lines[b] or draft.proposed[b] > k:
+        # From the first tree on, be it one of which a single path was left; before it were chains.
         steps.depth += steps.judged[len(steps.depth) : -1]
         steps.depth.append(committed if cut else depth)
     steps.accepted.append(min(accepted, committed))

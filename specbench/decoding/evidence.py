@@ -32,6 +32,7 @@ def record(
     rows: TargetRows,
     laws: DraftLaws | None,
     rule: RuleLaw | None = None,
+    siblings: Sequence[bool] = (),
 ) -> None:
     """Append evidence for the emitted tokens of one step.
 
@@ -41,6 +42,7 @@ def record(
         rows: the step's target rows.
         laws: draft laws; None where nothing was drafted.
         rule: the rule's output law at given positions; None where it is the target's.
+        siblings: with ``rule``, per request whether its step tried several candidates at a node.
     """
     total = len(emitted.token)
     greedy = [rows.sampling[row].greedy for row in emitted.row]
@@ -52,7 +54,7 @@ def record(
         part = emitted.part(chosen)
         found = compute(part, rows, laws)
         if rule is not None and not kind:
-            found |= rule_columns(part, rows, laws, rule)
+            found |= rule_columns(part, rows, laws, rule, siblings)
         for name, values in found.items():
             column = columns.setdefault(name, [None] * total)
             for i, value in zip(chosen, values, strict=True):
@@ -92,21 +94,18 @@ def record_step(
     if rule is None or draft is None or rule.info.lossless is not Lossless.LOSSY:
         record(evidence, emitted, rows, draft.laws if draft else None)
         return
-    output: RuleLaw | None = None
-    if not has_siblings(draft):
-        states = [sequence.rule_state for sequence in sequences]
-        output = partial(_rule_law, rule, rows, states)
+    states = [sequence.rule_state for sequence in sequences]
     first = [len(one) for one in evidence]
-    record(evidence, emitted, rows, draft.laws, output)
+    output = partial(_rule_law, rule, rows, states)
+    record(evidence, emitted, rows, draft.laws, output, has_siblings(draft))
     # The price takes the draft as given: it has a meaning only for drafts made without chance.
-    certain = draft.trials.kind in (TrialKind.ONE_HOT, TrialKind.DETERMINISTIC_SET)
-    if (
-        certain
-        and not rows.all_greedy
-        and all(one.rule_tv[at] is None for one, at in zip(evidence, first, strict=True))
-    ):
-        prices = sampled_prices(sequences, draft, rows, rule)
-        for one, at, value in zip(evidence, first, prices, strict=True):
+    if draft.trials.kind not in (TrialKind.ONE_HOT, TrialKind.DETERMINISTIC_SET):
+        return
+    places = list(zip(evidence, first, strict=True))
+    unknown = [one.rule_tv[at] is None for one, at in places]
+    prices = sampled_prices(sequences, draft, rows, rule, unknown)
+    for (one, at), missing, value in zip(places, unknown, prices, strict=True):
+        if missing:
             one.rule_tv[at] = value
 
 

@@ -19,9 +19,15 @@ RuleLaw = Callable[[Sequence[int], Tensor, Tensor | None], Tensor | None]
 
 
 def rule_columns(
-    emitted: Emitted, rows: TargetRows, laws: DraftLaws | None, rule: RuleLaw
+    emitted: Emitted,
+    rows: TargetRows,
+    laws: DraftLaws | None,
+    rule: RuleLaw,
+    siblings: Sequence[bool],
 ) -> dict[str, list[float | None]]:
     """Distance of the rule's law from the target at every emitted token; empty if not known.
+
+    None for requests with ``siblings``: of several candidates no law of one token is known.
 
     The law is the one before the draft is drawn: what the rule does on average over drafts, given
     the tokens before the position.
@@ -29,8 +35,9 @@ def rule_columns(
     columns: dict[str, list[float | None]] = {
         name: [None] * len(emitted.token) for name in ("rule_tv", "rule_kl", "rule_entropy")
     }
-    drafted = [i for i, draft in enumerate(emitted.draft) if draft != NO_DRAFT]
-    plain = [i for i, draft in enumerate(emitted.draft) if draft == NO_DRAFT]
+    known = [i for i, owner in enumerate(emitted.owner) if not siblings[owner]]
+    drafted = [i for i in known if emitted.draft[i] != NO_DRAFT]
+    plain = [i for i in known if emitted.draft[i] == NO_DRAFT]
     for chosen in (drafted, plain):
         if not chosen:
             continue

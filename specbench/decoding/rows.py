@@ -138,9 +138,12 @@ class TargetRows:
         inside = (tree.ids >= 0) & (tree.ids < packed.shape[1])
         return torch.where(inside, packed[self.before(tree), torch.where(inside, tree.ids, 0)], 0.0)
 
-    def repeat(self, request: int, times: int) -> TargetRows:
-        """One request's rows as a batch of ``times``; what was derived is shared, not copied."""
-        index = self.index[request : request + 1].expand(times, -1)
+    def repeat(self, request: int, times: int, nodes: int) -> TargetRows:
+        """One request's rows as a batch of ``times``; what was derived is shared, not copied.
+
+        ``nodes`` are its own, without the padding to those of its neighbours.
+        """
+        index = self.index[request : request + 1, : nodes + 1].expand(times, -1)
         copy = TargetRows(self.raw, index, self.sampling, self._contexts)
         copy._adjusted, copy._processed = self._adjusted, self._processed
         copy._single = self._single

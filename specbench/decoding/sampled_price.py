@@ -26,41 +26,61 @@ STRIDE = 8
 """One step in so many is priced: each costs ``REPEATS`` runs of the rule."""
 
 
-def has_siblings(draft: Draft) -> bool:
-    """Whether some parent has several candidates, so that no law of one token is known."""
+def has_siblings(draft: Draft) -> list[bool]:
+    """Per request: whether a parent has several candidates: no law of one token is known."""
     parents, real = draft.trials.parent, draft.trials.node != PAD
     ordered = torch.where(real, parents, ROOT - 1).sort(1).values
-    return bool(((ordered.diff(dim=1) == 0) & (ordered[:, 1:] >= ROOT)).any())
+    several = (ordered.diff(dim=1) == 0) & (ordered[:, 1:] >= ROOT)
+    return several.any(1).tolist()
 
 
 def sampled_prices(
-    sequences: Sequence[DecodedSequence], draft: Draft, rows: TargetRows, rule: Rule
+    sequences: Sequence[DecodedSequence],
+    draft: Draft,
+    rows: TargetRows,
+    rule: Rule,
+    wanted: Sequence[bool],
 ) -> list[float | None]:
-    """Per request: estimated total variation of the step's first token; None between strides."""
+    """Per request: estimated total variation of the step's first token.
+
+    None between strides, at temperature 0, and where it is not ``wanted``.
+    """
     prices: list[float | None] = []
-    for b, sequence in enumerate(sequences):
-        due = sequence.step % STRIDE == 0 and not sequence.request.sampling.greedy
+    for b, (sequence, asked) in enumerate(zip(sequences, wanted, strict=True)):
+        sampled = not sequence.request.sampling.greedy
+        due = asked and sampled and sequence.step % STRIDE == 0
         prices.append(_price(sequence, draft, rows, rule, b) if due else None)
     return prices
 
 
 def _price(sequence: DecodedSequence, draft: Draft, rows: TargetRows, rule: Rule, b: int) -> float:
     tree, trials = draft.tree, draft.trials
-    many = lambda column: column[b : b + 1].expand(REPEATS, *column.shape[1:])  # noqa: E731
-    copies = TokenTree(many(tree.ids), many(tree.parents), (tree.counts[b],) * REPEATS, tree.chain)
-    tried = Trials(many(trials.parent), many(trials.node), many(trials.law), trials.kind)
-    numbers = _numbers(sequence, tried.node.shape[1], tree.width, rows.raw.device)
+    # What pads this draft to its neighbours' is left out: the numbers must not depend on it.
+    nodes, tries = tree.counts[b], _width(trials.node[b] != PAD)
+    many = lambda column, size: column[b : b + 1, :size].expand(REPEATS, size)  # noqa: E731
+    copies = TokenTree(
+        many(tree.ids, nodes), many(tree.parents, nodes), (nodes,) * REPEATS, tree.lines[b]
+    )
+    tried = Trials(
+        many(trials.parent, tries), many(trials.node, tries), many(trials.law, tries), trials.kind
+    )
+    numbers = _numbers(sequence, tries, nodes, rows.raw.device)
     states = [sequence.rule_state] * REPEATS
     laws = draft.laws.repeat(b, REPEATS)
-    verdict, _ = rule(copies, tried, rows.repeat(b, REPEATS), laws, states, numbers)
+    verdict, _ = rule(copies, tried, rows.repeat(b, REPEATS, nodes), laws, states, numbers)
     first = verdict.next_token
-    if tree.width:
+    if nodes:
         accepted = tree.ids[b][verdict.path[:, 0].clamp(min=0)]
         first = torch.where(verdict.n_accepted > 0, accepted, first)
     at_root = (trials.parent[b] == ROOT) & (trials.node[b] != PAD)
     target = rows.processed()[rows.index[b, 0]]
     named = torch.cat([tree.ids[b][trials.node[b][at_root]], target.argmax()[None]]).unique()
     return _lower_bound(first, named[(named >= 0) & (named < len(target))], target)
+
+
+def _width(flags: Tensor) -> int:
+    """Length of a row of flags up to the last that is set."""
+    return 1 + max(flags.nonzero().flatten().tolist(), default=-1)
 
 
 def _lower_bound(first: Tensor, candidates: Tensor, target: Tensor) -> float:

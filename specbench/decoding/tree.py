@@ -54,6 +54,23 @@ class TokenTree:
         table = self.depths().cpu().numpy()
         return tuple(int(table[b, :count].max(initial=0)) for b, count in enumerate(self.counts))
 
+    @cached_property
+    def lines(self) -> tuple[bool, ...]:
+        """Whether the nodes of a request are one path, whatever its neighbours have."""
+        if self.chain:
+            return (True,) * len(self.counts)
+        return tuple(
+            line[:count] == list(range(ROOT, count - 1))
+            for line, count in zip(self.parents.tolist(), self.counts, strict=True)
+        )
+
+    def nodes_within(self, request: int, depth: int) -> int:
+        """How many nodes of a request are at most this deep."""
+        count = self.counts[request]
+        if self.lines[request]:
+            return min(depth, count)
+        return int((self.depths()[request, :count] <= depth).sum())
+
     def depths(self) -> Tensor:
         """int64 [B, N]: 1 for children of the root."""
         return self._places[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -55,8 +55,8 @@ class LoadedDraft:
     kv_bytes: int
 
 
-_CHECKED_WIDTH = 2
-"""A draft feeds at most two tokens per request and step: its last accepted one and the next."""
+_NARROWEST = 2
+"""Rows that any draft feeds at once: its last accepted token and the next."""
 
 
 @dataclass(slots=True)
@@ -80,6 +80,8 @@ class BuildContext:
     loaded: list[LoadedDraft] = field(default_factory=list)
     models: list[Packed] = field(default_factory=list)
     _owners: list[Callable[[KVPool], None]] = field(default_factory=list)
+    _checked: list[tuple[PackedModel, str]] = field(default_factory=list)
+    _width: int = _NARROWEST
 
     def own_model(
         self, options: dict[str, object], suffix: str = ""
@@ -122,10 +124,27 @@ class BuildContext:
             f"draft:{self.arm}{suffix}",
             vocabulary.padding_mask(rows, match.real_ids, loaded.device),
         )
-        selfcheck.check(model, name, _CHECKED_WIDTH)
+        selfcheck.check(model, name, _NARROWEST)
+        self._checked.append((model, name))
         self._own(model, loaded.dtype)
         self.loaded.append(LoadedDraft(model_facts(loaded), loaded.weight_bytes, model.kv_bytes))
         return model, loaded
+
+    def check_width(self, rows: int) -> None:
+        """Check the loaded drafts at the width of their drafter's steps, once that is known.
+
+        Levels of a tree, and tokens that another draft proposed, are fed in one forward.
+
+        Args:
+            rows: of the widest forward after a prompt.
+
+        Raises:
+            PrerequisiteError: a draft whose rows depend on how many there are.
+        """
+        if rows > self._width:
+            for model, name in self._checked:
+                selfcheck.verify_error(model, name, rows)
+            self._width = rows
 
     def early_exit(self, layers: int) -> PackedModel:
         """The target's first layers as a draft that aliases its KV."""
@@ -189,6 +208,13 @@ class BuildContext:
         dtype = str(kinds[0]).removeprefix("torch.") if kinds else "unknown"
         facts = {**checkpoint.facts(), "dtype": dtype, "quant": quant}
         self.loaded.append(LoadedDraft(facts, weight_bytes, kv_bytes))
+
+    def note_growth(self, facts: Mapping[str, object]) -> None:
+        """Keep for records how drafts grow, with what was loaded last; ``Growth.facts``."""
+        if not self.loaded:
+            self.loaded.append(LoadedDraft({}, 0, 0))
+        last = self.loaded[-1]
+        self.loaded[-1] = replace(last, facts={**last.facts, "growth": facts})
 
     def _own(self, model: Packed, dtype: torch.dtype) -> None:
         self._owners.append(lambda pool: pool.add_owner(model.owner, model.geometry(), dtype))

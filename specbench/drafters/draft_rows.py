@@ -1,4 +1,4 @@
-"""Draft logits as the target sees them: its vocabulary, the request's penalties, nothing broken."""
+"""Draft logits as the target sees them: its vocabulary, the request's settings, nothing broken."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from specbench.decoding.context import context_of, needs_context
 from specbench.decoding.rows import BrokenRowsError
-from specbench.decoding.sampling import RowContext, penalise, probabilities
+from specbench.decoding.sampling import penalise, probabilities
 from specbench.decoding.sequence import Sequence as DecodedSequence
 
 
@@ -30,12 +31,12 @@ class DraftRows:
         paths: Sequence[Sequence[int]],
         logits: Tensor,
     ) -> Tensor:
-        """Logits [n, V] after the request's penalties, before its temperature.
+        """Logits [n, V] after the request's penalties and minimum length, before its temperature.
 
         Args:
             rows: the batch.
             owners: [n] whose row each is, as places in the batch.
-            paths: [n] tokens drafted on the way to each place; they count for penalties.
+            paths: [n] tokens drafted on the way to each place; they count for penalties and length.
             logits: [n, V'] the draft's.
 
         Raises:
@@ -47,13 +48,8 @@ class DraftRows:
             broken = {owner for owner, fine in zip(owners, sound, strict=True) if not fine}
             raise BrokenRowsError(sorted(broken), "draft")
         chosen = [rows[owner] for owner in owners]
-        if any(row.request.sampling.penalised for row in chosen):
-            contexts = [
-                RowContext(
-                    row.request.token_ids, [*row.tokens[row.prompt_length :].tolist(), *path]
-                )
-                for row, path in zip(chosen, paths, strict=True)
-            ]
+        if needs_context(chosen):
+            contexts = [context_of(row, path) for row, path in zip(chosen, paths, strict=True)]
             logits = penalise(logits, [row.request.sampling for row in chosen], contexts)
         if any(row.steering for row in chosen):
             logits = torch.stack(

@@ -19,6 +19,7 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from specbench.core.trace import ShortDraft
+from specbench.core.warm_up import measured_suite
 from specbench.decoding.protocols import CHOSEN, Draft, DrafterInfo, DraftFacts
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.build import BuildContext, choice, whole
@@ -130,7 +131,8 @@ class SuffixDrafter(StatelessDrafter):
 
 
 def _origin(row: DecodedSequence) -> Hashable:
-    return row.request.key.suite, row.request.key.item
+    key = row.request.key
+    return measured_suite(key), key.item
 
 
 def _check(bounds: Bounds) -> None:

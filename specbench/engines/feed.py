@@ -7,12 +7,10 @@ from typing import Any
 
 import torch
 
-from specbench.core.request import Limits, Request, Stops
-from specbench.core.trace import Granularity, Trace
+from specbench.core.request import Request
 from specbench.decoding.rows import TargetRows, refuse_broken
-from specbench.decoding.sequence import Sequence as DecodedSequence
-from specbench.decoding.stops import StopChecker
 from specbench.decoding.tree import chain
+from specbench.engines.recorded import recorded_sequence
 from specbench.models.kv_pool import KVPool
 from specbench.models.opened import open_target
 from specbench.models.target import PackedTarget
@@ -51,7 +49,7 @@ class Feed:
             SpecbenchError: broken logits.
         """
         pool = self._pool_for(len(request.token_ids) + len(tokens))
-        sequence = _sequence(request, len(tokens), pool.admit(pool.capacity))
+        sequence = recorded_sequence(request, len(tokens), pool.admit(pool.capacity))
         try:
             rows, _ = self._forward.prefill([sequence], ())
             yield _whole(rows)
@@ -85,21 +83,3 @@ class Feed:
 def _whole(rows: TargetRows) -> TargetRows:
     refuse_broken(rows)
     return rows
-
-
-def _sequence(request: Request, tokens: int, slab: int) -> DecodedSequence:
-    """A sequence that ends after ``tokens`` tokens, whatever they are."""
-    prompt = len(request.token_ids)
-    trace = Trace(
-        key=request.key,
-        arm="",
-        concurrency=1,
-        unit="",
-        granularity=Granularity.REQUEST,
-        seed=request.seed,
-        prompt_tokens=prompt,
-        prompt_hash="",
-        start_ns=0,
-    )
-    stops = StopChecker(Stops(), Limits(tokens), prompt, None)
-    return DecodedSequence(request, slab, trace, stops)

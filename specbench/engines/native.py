@@ -10,14 +10,15 @@ import torch
 
 from specbench import catalog
 from specbench.core.arm import ArmMemory, ArmSpec
-from specbench.core.prompt import Message, RenderedPrompt
-from specbench.core.request import Request, Stops
+from specbench.core.request import Request
 from specbench.core.trace import Finish, Granularity, Tick, Trace, Window
+from specbench.core.warm_up import is_warm_up
 from specbench.decoding.loop import DecodeLoop
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.stops import StopChecker, token_cap
 from specbench.decoding.timing import TickRecorder
 from specbench.drafters.build import BuildContext, Packed
+from specbench.engines.on_target import OnTarget
 from specbench.engines.scheduler import serve
 from specbench.errors import SpecbenchError, UsageError
 from specbench.models.detokenize import IncrementalText, full_text
@@ -28,7 +29,7 @@ from specbench.models.packed import PackedModel
 from specbench.models.target import PackedTarget
 
 
-class NativeEngine:
+class NativeEngine(OnTarget):
     """Implements ``engines.protocol.Engine``.
 
     Args:
@@ -40,13 +41,11 @@ class NativeEngine:
     name = "native"
 
     def __init__(self, target: Mapping[str, Any], arms: Sequence[ArmSpec]) -> None:
+        super().__init__(open_target(target, 1))
         self._settings = target
-        widest = max((arm.k for arm in arms), default=0) + 1
-        self._target = open_target(target, widest)
-        self._loaded = self._target.loaded
-        self._model = self._target.model
+        self._loaded = self._opened.loaded
+        self._model = self._opened.model
         self.device = str(self._loaded.device)
-        self.context_limit = self._loaded.context_limit
         self._specs = {arm.name: arm for arm in arms}
         self._recorder = TickRecorder(
             clock_for(self._loaded.device), bool(target.get("spans", True))
@@ -55,12 +54,14 @@ class NativeEngine:
         self._contexts: dict[str, BuildContext] = {}
         self._drafters: dict[str, Any] = {}
         self._loops: dict[str, DecodeLoop] = {}
-        for arm in arms:
-            self._build(arm)
+        # A drafter says how many rows its steps have only once it is built.
+        rooms = [self._build(arm) for arm in arms]
+        self._opened = self._opened.at_width(1 + max(rooms, default=0))
 
-    def _build(self, arm: ArmSpec) -> None:
+    def _build(self, arm: ArmSpec) -> int:
+        """Make an arm ready; returns the rows that a step has behind the committed ones."""
         context = BuildContext(
-            arm.name, self._loaded, self._model, self._target.vocabulary, self._target.prepack
+            arm.name, self._loaded, self._model, self._opened.vocabulary, self._opened.prepack
         )
         factory: Any = catalog.resolve("drafters", arm.drafter)
         unknown = sorted(set(arm.drafter_options) - set(factory.info.options))
@@ -84,12 +85,15 @@ class NativeEngine:
             self._recorder,
             bool(self._settings.get("evidence", True)),
         )
+        room: int = drafter.room(arm.k)
+        context.check_width(room + 1)
+        return room
 
     def describe(self) -> dict[str, object]:
         """Models, hashes, numerics and the self-check, for the manifest."""
         return {
             "engine": self.name,
-            **self._target.facts(),
+            **self._opened.facts(),
             "drafts": {
                 name: [draft.facts for draft in context.loaded]
                 for name, context in self._contexts.items()
@@ -107,21 +111,6 @@ class NativeEngine:
     def pool_bytes(self) -> int:
         """Bytes of the KV pool as it stands, all owners."""
         return 0 if self._pool is None else self._pool.nbytes
-
-    @property
-    def tie_tolerance(self) -> float:
-        """Largest top-2 margin that rounding can flip: twice the measured verify error."""
-        return self._target.tie_tolerance
-
-    def render(
-        self, messages: Sequence[Message], passed_on: Mapping[str, object] | None = None
-    ) -> RenderedPrompt:
-        """Chat template and tokenisation, see ``suites.templates.render``."""
-        return self._target.render(messages, passed_on)
-
-    def stops(self, strings: Sequence[str] = ()) -> Stops:
-        """The target's end-of-answer ids and the given strings."""
-        return self._target.stops(strings)
 
     def memory(self, arm: str) -> ArmMemory:
         """Weights and KV bytes of an arm; an early exit has neither of its own."""
@@ -141,7 +130,6 @@ class NativeEngine:
             SpecbenchError: a request failed; measuring this arm would only collect failures.
         """
         before = list(self._recorder.drain())
-        drafter, spec = self._drafters[arm], self._specs[arm]
         for trace in self.run(arm, requests, concurrency):
             if not trace.ok:
                 raise SpecbenchError(
@@ -150,11 +138,23 @@ class NativeEngine:
                 )
         self._recorder.drain()
         self._recorder.restore(before)
-        if drafter.info.facts(spec.drafter_options).stateful:
-            drafter.reset()  # what warm-up taught it is not part of the run
+        self._unlearn(arm)
+
+    def _unlearn(self, arm: str) -> None:
+        """What a stateful drafter learnt so far is not part of what comes next."""
+        drafter = self._drafters[arm]
+        if drafter.info.facts(self._specs[arm].drafter_options).stateful:
+            drafter.reset()
 
     def run(self, arm: str, requests: Sequence[Request], concurrency: int) -> Iterator[Trace]:
-        """Decode all requests with one arm."""
+        """Decode all requests with one arm; those of warm-up teach its drafter nothing."""
+        try:
+            yield from self._decode(arm, requests, concurrency)
+        finally:
+            if any(is_warm_up(request.key) for request in requests):
+                self._unlearn(arm)
+
+    def _decode(self, arm: str, requests: Sequence[Request], concurrency: int) -> Iterator[Trace]:
         going = []
         for request in requests:
             if token_cap(request.limits, len(request.token_ids)) > 0:
@@ -218,7 +218,7 @@ class NativeEngine:
             self._pool = None
             for model in self._models():
                 model.forget()
-            pool = self._target.new_pool(slabs, need)
+            pool = self._opened.new_pool(slabs, need)
             for context in self._contexts.values():
                 context.use(pool)
             self._pool = pool
@@ -228,7 +228,9 @@ class NativeEngine:
         return [self._model, *(m for c in self._contexts.values() for m in c.models)]
 
     def begin(self, arms: Sequence[str], start: int) -> Mapping[str, Mapping[str, object]]:
-        """Nothing to start: all arms live in this process."""
+        """Nothing to start: all arms live in this process. Drafters begin knowing nothing."""
+        for arm in arms:
+            self._unlearn(arm)
         return {}
 
     def end(self) -> None:

@@ -15,22 +15,22 @@ from typing import Any
 
 import torch
 
-from specbench.core.prompt import Message, RenderedPrompt
-from specbench.core.request import Request, Stops
+from specbench.core.request import Request
 from specbench.core.trace import Evidence
 from specbench.decoding.emitted import NO_DRAFT, Emitted
 from specbench.decoding.evidence import record
 from specbench.decoding.laws import DenseLaws
 from specbench.decoding.rows import TargetRows
 from specbench.engines.feed import CHUNK, Feed
+from specbench.engines.on_target import OnRecords
 from specbench.engines.scheduler import FAILURES
 from specbench.errors import SpecbenchError
-from specbench.models.vocabulary import compare, real_ids
+from specbench.models.vocabulary import compare
 
 __all__ = ["CHUNK", "Replay"]
 
 
-class Replay:
+class Replay(OnRecords):
     """A reference model that scores recorded outputs.
 
     Args:
@@ -45,16 +45,12 @@ class Replay:
 
     def __init__(self, target: Mapping[str, Any], draft: Mapping[str, Any] | None = None) -> None:
         self._target = Feed(target)
+        super().__init__(self._target.opened, "reference")
         self._draft = None if draft is None else Feed(draft)
-        self._opened = self._target.opened
-        loaded = self._opened.loaded
         if self._draft is not None:
-            compare(loaded.tokenizer, self._draft.opened.loaded.tokenizer)
-        rows = self._opened.vocabulary
-        self._known = frozenset(i for i in real_ids(loaded.tokenizer) if i < rows)
-        feeds = [feed for feed in (self._target, self._draft) if feed is not None]
-        self.context_limit = min(feed.opened.loaded.context_limit for feed in feeds)
-        self.weight_hash = loaded.weight_hash
+            second = self._draft.opened.loaded
+            compare(self._opened.loaded.tokenizer, second.tokenizer)
+            self.context_limit = min(self.context_limit, second.context_limit)
 
     def describe(self) -> dict[str, object]:
         """Model, hash, numerics and self-check, as the native engine describes its target."""
@@ -64,26 +60,6 @@ class Replay:
     def verify_error(self) -> float:
         """Largest logit difference between one row and ``CHUNK`` rows on the same tokens."""
         return self._opened.self_check.verify_error
-
-    @property
-    def tie_tolerance(self) -> float:
-        """Largest top-2 margin that rounding can flip, as for the native engine."""
-        return self._opened.tie_tolerance
-
-    def render(
-        self, messages: Sequence[Message], passed_on: Mapping[str, object] | None = None
-    ) -> RenderedPrompt:
-        """Chat template and tokenisation, see ``suites.templates.render``."""
-        return self._opened.render(messages, passed_on)
-
-    def stops(self, strings: Sequence[str] = ()) -> Stops:
-        """The reference's end-of-answer ids and the given strings."""
-        return self._opened.stops(strings)
-
-    def encode(self, text: str) -> list[int]:
-        """Token ids of a text, without special tokens."""
-        tokenizer = self._opened.loaded.tokenizer
-        return [int(i) for i in tokenizer.encode(text, add_special_tokens=False)]
 
     def score(
         self, request: Request, output_ids: Sequence[int], ends: Sequence[int] = ()
@@ -106,7 +82,7 @@ class Replay:
                 broken logits, or a forward that failed.
         """
         tokens = [*output_ids, *ends[:1]]
-        self._refuse(request, tokens)
+        self.refuse(len(request.token_ids), tokens)
         if not tokens:
             return Evidence()
         evidence = Evidence()
@@ -143,21 +119,6 @@ class Replay:
             missing = laws.new_zeros(len(laws), wanted - laws.shape[1])
             laws = torch.cat([laws, missing], 1)
         return DenseLaws(laws[None, :, :wanted])
-
-    def _refuse(self, request: Request, output_ids: Sequence[int]) -> None:
-        for token in output_ids:
-            if token not in self._known:
-                raise SpecbenchError(
-                    f"output id {token} has no token in the reference's vocabulary",
-                    "name a reference with the tokenizer of the run's target",
-                )
-        length = len(request.token_ids) + len(output_ids)
-        if length > self.context_limit:
-            raise SpecbenchError(
-                f"prompt and output have {length} tokens, "
-                f"the reference's context {self.context_limit}",
-                "name a reference with a longer context",
-            )
 
 
 def _judge(

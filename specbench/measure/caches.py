@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from specbench.core.request import Request, RequestKey
+from specbench.core.request import Request
 from specbench.core.suite import Prompt
+from specbench.core.warm_up import warm_up_key
 from specbench.engines.protocol import Engine
 from specbench.measure.requests import Conditions, Ready, build_request
 
@@ -18,7 +19,7 @@ def first_turns(
     requests = []
     for suite, prompts in selection.items():
         for prompt in prompts:
-            key = RequestKey(f"warm-up/{suite}", prompt.id, 0, sampling.temperature, 0)
+            key = warm_up_key(suite, prompt.id, sampling.temperature)
             built = build_request(engine, conditions, prompt, key, sampling, (), 1)
             if isinstance(built, Ready):
                 requests.append(built.request)

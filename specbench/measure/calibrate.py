@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from specbench.core.request import Request, RequestKey
+from specbench.core.request import Request
 from specbench.core.suite import Prompt
+from specbench.core.warm_up import warm_up_key
 from specbench.engines.protocol import Engine
 from specbench.errors import SpecbenchError
 from specbench.measure.clock import Clock
@@ -44,7 +45,7 @@ def warmup_requests(
         ready: list[Request] = []
         for suite, chosen in prompts.items():
             for prompt in chosen:
-                key = RequestKey(f"warm-up/{suite}", prompt.id, 0, sampling.temperature, 0)
+                key = warm_up_key(suite, prompt.id, sampling.temperature)
                 built = build_request(engine, conditions, prompt, key, sampling, (), tokens)
                 if isinstance(built, Ready):
                     ready.append(built.request)
@@ -67,6 +68,8 @@ def calibrate(
 
     Args:
         arms: all of them have begun; arms that live apart are warmed up by ``warm_start``.
+        requests: from ``warmup_requests``: by their keys the engine knows that what they teach a
+            drafter, timed or not, is not to stay.
         spare: an arm that fails here is left out as long as another one works. A server that
             died ends its arm and not the run; in one process a failure is everybody's.
 

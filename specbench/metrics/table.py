@@ -51,6 +51,7 @@ def measure_cell(
     *,
     seed: int,
     windows: Sequence[Window] = (),
+    k: int | None = None,
 ) -> dict[str, Row]:
     """Metric -> stat -> quantity for one suite x temperature x concurrency x arm.
 
@@ -68,11 +69,12 @@ def measure_cell(
         memory: what the arm holds; None where the engine cannot tell.
         seed: seed of all resampling; the same seed gives the same intervals.
         windows: counter windows of the arm in this cell, for engines that show no steps.
+        k: the arm's longest draft; None where no arm was configured: then it bounds nothing.
 
     Raises:
         UsageError: a trace breaks an identity (``identities``); the message names the item.
     """
-    require_valid(traces_of_arm, ticks)
+    require_valid(traces_of_arm, ticks, k_max=k)
     require_valid(traces_of_plain)
     joined = pairs(traces_of_arm, traces_of_plain)
     table = {name: {VALUE: metric(traces_of_arm, seed=seed)} for name, metric in _POOLED.items()}

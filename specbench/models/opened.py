@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from specbench.core.prompt import Message, RenderedPrompt
@@ -46,6 +46,18 @@ class OpenedTarget:
     def tie_tolerance(self) -> float:
         """Largest top-2 margin that rounding can flip: twice the measured verify error."""
         return 2 * max(self.self_check.verify_error, self.self_check.packed_error)
+
+    def at_width(self, width: int) -> OpenedTarget:
+        """The same target with its rounding measured at this many rows, where they are more.
+
+        Raises:
+            PrerequisiteError: rows that depend on how many there are.
+        """
+        checked = self.self_check
+        if width <= checked.width:
+            return self
+        error = selfcheck.verify_error(self.model, str(self.settings["model"]), width)
+        return replace(self, self_check=replace(checked, verify_error=error, width=width))
 
     def render(
         self, messages: Sequence[Message], passed_on: Mapping[str, object] | None = None

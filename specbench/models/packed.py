@@ -16,8 +16,9 @@ from transformers.modeling_utils import AttentionInterface
 
 from specbench.decoding.protocols import Tap
 from specbench.models.attention.sdpa import SdpaPlan
-from specbench.models.kv_pool import KVPool, LayerGeometry
+from specbench.models.kv_pool import LayerGeometry
 from specbench.models.packed_batch import PackedBatch
+from specbench.models.pooled import Pooled
 
 ATTENTION = "specbench"
 
@@ -55,7 +56,7 @@ def layer_geometry(config: Any) -> LayerGeometry:
     return LayerGeometry(heads, size, size)
 
 
-class PackedModel:
+class PackedModel(Pooled):
     """A causal LM that runs packed batches for one owner of the pool.
 
     Args:
@@ -67,36 +68,12 @@ class PackedModel:
     def __init__(self, model: Any, owner: str, padding: Tensor | None = None) -> None:
         AttentionInterface.register(ATTENTION, attend)
         model.set_attn_implementation(ATTENTION)
+        config = model.config.get_text_config()
+        layers = [layer_geometry(config)] * config.num_hidden_layers
+        super().__init__(owner, layers, next(model.parameters()).dtype)
         self.model = model
-        self.owner = owner
         self.padding = padding if padding is not None and bool(padding.any()) else None
-        self._pool: KVPool | None = None
         self.observer: Observer | None = None
-
-    @property
-    def pool(self) -> KVPool:
-        """The pool in use."""
-        assert self._pool is not None, "use(pool) comes before forward"
-        return self._pool
-
-    def use(self, pool: KVPool) -> None:
-        """Read and write KV in this pool from now on; the owner must exist there."""
-        self._pool = pool
-
-    def forget(self) -> None:
-        """Let go of the pool."""
-        self._pool = None
-
-    def geometry(self) -> list[LayerGeometry]:
-        """KV shapes per layer, from the configuration."""
-        config = self.model.config.get_text_config()
-        return [layer_geometry(config)] * config.num_hidden_layers
-
-    @property
-    def kv_bytes(self) -> int:
-        """Bytes of keys and values per token."""
-        size = next(self.model.parameters()).element_size()
-        return sum(size * g.kv_heads * (g.key_size + g.value_size) for g in self.geometry())
 
     @torch.inference_mode()
     def forward(

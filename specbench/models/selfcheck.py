@@ -23,6 +23,10 @@ HARMLESS_KEYWORDS = {"dropout", "position_ids", "is_causal", "use_cache"}
 _LENGTH_DEPENDENT_ROPE = {"dynamic", "longrope"}
 _TOLERANCE = {torch.float32: 2e-3, torch.float16: 5e-2, torch.bfloat16: 2e-1}
 """Largest relative logit difference of packed and separate forwards that passes as rounding."""
+_SPARE = 64
+"""KV rows for the prompts of the check and what follows them."""
+_COMPARED = 32
+"""Rows that are also run one at a time, at most: how many run together is what matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +35,17 @@ class SelfCheck:
 
     Attributes:
         packed_error: largest logit difference between one packed call and separate reference
-            forwards (two prompts, then a chain and a tree), in logits.
-        verify_error: largest logit difference between one row and K + 1 rows on the same tokens;
-            greedy ties are judged against twice this.
+            forwards (two prompts, then a chain and a tree, then more nodes of the tree), in logits.
+        verify_error: largest logit difference between one row and ``width`` rows on the same
+            tokens; greedy ties are judged against twice this.
         attention_calls: attention calls per layer and forward.
+        width: rows of the widest forward after a prompt: the last token and all nodes of a draft.
     """
 
     packed_error: float
     verify_error: float
     attention_calls: int
+    width: int
 
 
 def refuse_configuration(config: Any, name: str) -> None:
@@ -70,32 +76,78 @@ def check(model: PackedModel, name: str, width: int) -> SelfCheck:
     Args:
         model: the packed model, its pool not yet in use.
         name: for messages.
-        width: K + 1, rows of the widest verify.
+        width: rows of the widest forward after a prompt, see ``SelfCheck``.
 
     Raises:
         PrerequisiteError: an unknown attention keyword, layers that bypass the attention
             interface, or logits that differ.
     """
-    vocabulary = model.model.get_input_embeddings().num_embeddings
-    generator = torch.Generator().manual_seed(0)
-    first = torch.randint(vocabulary, (11,), generator=generator)
-    second = torch.randint(vocabulary, (7,), generator=generator)
-    device = next(model.model.parameters()).device
-    pool = KVPool(2, 64 + width, next(model.model.parameters()).dtype, device)
-    pool.add_owner(model.owner, model.geometry())
-    model.use(pool)
+    first, second = _prompts(model)
+    _use_pool(model, _SPARE)
     reference = _reference(model.model)
     with _Spy(model) as spy:
-        error = _packed_error(model, reference, first.to(device), second.to(device))
+        error = _packed_error(model, reference, first, second)
     spy.judge(name)
-    dtype = next(model.model.parameters()).dtype
-    scale = max(1.0, float(reference(first.to(device)[None]).abs().max()))
-    if not error <= _TOLERANCE[dtype] * scale:
+    if not error <= _tolerance(model, reference(first[None])):
         raise PrerequisiteError(
             f"{name}: a packed forward differs from separate ones by {error:.3g} logits",
             SERVER_HINT.format(model=name),
         )
-    return SelfCheck(error, _verify_error(model, first.to(device), width), spy.per_layer)
+    return SelfCheck(error, verify_error(model, name, width), spy.per_layer, width)
+
+
+def verify_error(model: PackedModel, name: str, width: int) -> float:
+    """Largest logit difference between rows one at a time and the same among ``width`` at once.
+
+    Args:
+        model: the packed model, its pool not yet in use.
+        name: for messages.
+        width: rows of the widest forward after a prompt.
+
+    Raises:
+        PrerequisiteError: more than rounding.
+    """
+    prompt, _ = _prompts(model)
+    _use_pool(model, _SPARE + width)
+    tokens = prompt.repeat(1 + width // len(prompt))[:width]
+    model.forward(pack([Segment(0, 0, len(prompt))], prompt, "none"))
+    together, _ = model.forward(pack([Segment(0, len(prompt), width)], tokens, "all"))
+    single = [
+        model.forward(pack([Segment(0, len(prompt) + i, 1)], tokens[i : i + 1], "all"))[0]
+        for i in range(min(width, _COMPARED))
+    ]
+    alone = torch.cat(single)
+    error = _distance(model, together[: len(alone)], alone)
+    if not error <= _tolerance(model, alone):
+        raise PrerequisiteError(
+            f"{name}: {width} rows at once differ from one at a time by {error:.3g} logits",
+            SERVER_HINT.format(model=name),
+        )
+    return error
+
+
+def _prompts(model: PackedModel) -> tuple[Tensor, Tensor]:
+    """Two prompts int64 [n], where the model is."""
+    vocabulary = model.model.get_input_embeddings().num_embeddings
+    generator = torch.Generator().manual_seed(0)
+    device = next(model.model.parameters()).device
+    first, second = (torch.randint(vocabulary, (n,), generator=generator) for n in (11, 7))
+    return first.to(device), second.to(device)
+
+
+def _use_pool(model: PackedModel, rows: int) -> None:
+    """Give the model KV of its own for a while."""
+    weights = next(model.model.parameters())
+    pool = KVPool(2, rows, weights.dtype, weights.device)
+    pool.add_owner(model.owner, model.geometry())
+    model.use(pool)
+
+
+def _tolerance(model: PackedModel, logits: Tensor) -> float:
+    """Largest difference that passes as rounding, at logits of this size."""
+    sizes = logits.abs()
+    largest = float(sizes[sizes.isfinite()].max())
+    return _TOLERANCE[next(model.model.parameters()).dtype] * max(1.0, largest)
 
 
 def _reference(model: Any) -> Callable[[Tensor], Tensor]:
@@ -122,34 +174,27 @@ def _packed_error(
     worst = _distance(model, logits, expected)
     pool.set_length(model.owner, 0, len(first))
     pool.set_length(model.owner, 1, len(second))
-    # A tree 0 -> {1, 2}, 2 -> 3 behind the first prompt, a chain behind the second.
-    ids = torch.tensor([[3, 5, 7, 9]], device=first.device)
-    tree = TokenTree(ids, torch.tensor([[-1, 0, 0, 2]], device=first.device), (4,), False)
+    # A tree 0 -> {1, 2}, 2 -> 3 behind the first prompt, a chain behind the second; then, as drafts
+    # grow, 1 -> 4 and 3 -> 5 alone: the rows that they see begin in the forward before.
+    ids = torch.tensor([[3, 5, 7, 9, 4, 8]], device=first.device)
+    parents = torch.tensor([[-1, 0, 0, 2, 1, 3]], device=first.device)
+    paths = [[3], [3, 5], [3, 7], [3, 7, 9], [3, 5, 4], [3, 7, 9, 8]]
+    seen = TokenTree(ids, parents, (6,), False).ancestors()[0]
+    depths = torch.tensor([len(path) - 1 for path in paths])
     segments = [
-        Segment(0, len(first), 4, tree.ancestors()[0], tree.depths()[0] - 1),
+        Segment(0, len(first), 4, seen[:4, :4], depths[:4]),
         Segment(1, len(second), 3),
     ]
     chain = torch.tensor([4, 6, 8], device=first.device)
-    logits, _ = model.forward(pack(segments, torch.cat([ids[0], chain]), "all"))
-    paths = [[3], [3, 5], [3, 7], [3, 7, 9]]
-    for row, path in enumerate(paths):
+    logits, _ = model.forward(pack(segments, torch.cat([ids[0, :4], chain]), "all"))
+    after = Segment(0, len(first) + 4, 2, seen[4:], depths)
+    grown, _ = model.forward(pack([after], ids[0, 4:], "all"))
+    for row, path in zip(torch.cat([logits[:4], grown]), paths, strict=True):
         tail = torch.tensor(path, device=first.device)
         alone = reference(torch.cat([first, tail])[None])[-1]
-        worst = max(worst, _distance(model, logits[row], alone))
+        worst = max(worst, _distance(model, row, alone))
     alone = reference(torch.cat([second, chain])[None])[-3:]
     return max(worst, _distance(model, logits[4:], alone))
-
-
-def _verify_error(model: PackedModel, prompt: Tensor, width: int) -> float:
-    """One row at a time against ``width`` rows at once, on the same tokens."""
-    tokens = prompt.repeat(1 + width // len(prompt))[:width]
-    model.forward(pack([Segment(0, 0, len(prompt))], prompt, "none"))
-    together, _ = model.forward(pack([Segment(0, len(prompt), width)], tokens, "all"))
-    single = [
-        model.forward(pack([Segment(0, len(prompt) + i, 1)], tokens[i : i + 1], "all"))[0]
-        for i in range(width)
-    ]
-    return _distance(model, together, torch.cat(single))
 
 
 def _distance(model: PackedModel, logits: Tensor, expected: Tensor) -> float:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from specbench.core.request import Sampling
+from specbench.decoding.context import context_of, needs_context
 from specbench.decoding.protocols import Tap
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import RowContext
@@ -55,7 +56,7 @@ class PackedTarget:
             pool.set_length(owner, row.slab, row.prompt_length)
         index = torch.arange(len(rows), device=self._device)[:, None]
         sampling = [row.request.sampling for row in rows]
-        contexts = [_context(row, _output(row)) for row in rows] if _needs_context(rows) else None
+        contexts = [context_of(row) for row in rows] if needs_context(rows) else None
         return TargetRows(logits, index, sampling, contexts), states
 
     def verify(
@@ -87,7 +88,7 @@ class PackedTarget:
         sampling: list[Sampling] = []
         for row, segment in zip(rows, segments, strict=True):
             sampling += [row.request.sampling] * segment.count
-        contexts = _tree_contexts(rows, tree) if _needs_context(rows) else None
+        contexts = _tree_contexts(rows, tree) if needs_context(rows) else None
         return TargetRows(logits, index.to(self._device), sampling, contexts), states
 
     def commit(
@@ -115,30 +116,15 @@ def _after_root(depths: Tensor, count: int) -> Tensor:
     return torch.cat([depths.new_zeros(1), depths[:count]])
 
 
-def _needs_context(rows: Sequence[DecodedSequence]) -> bool:
-    return any(
-        row.request.sampling.penalised or row.request.limits.min_new_tokens > 0 for row in rows
-    )
-
-
-def _output(row: DecodedSequence) -> list[int]:
-    return row.tokens[row.prompt_length :].tolist()
-
-
-def _context(row: DecodedSequence, output: Sequence[int]) -> RowContext:
-    early = len(output) < row.request.limits.min_new_tokens
-    return RowContext(row.request.token_ids, output, row.request.stops.token_ids if early else ())
-
-
 def _tree_contexts(rows: Sequence[DecodedSequence], tree: TokenTree) -> list[RowContext]:
     """Per packed row the tokens before it: committed output and the path to its node."""
     ids, parents = tree.ids.tolist(), tree.parents.tolist()
     contexts = []
     for b, row in enumerate(rows):
-        # The root's output, which a parent of -1 finds at the end, then that of every node.
-        outputs = [_output(row)] * (tree.counts[b] + 1)
-        contexts.append(_context(row, outputs[-1]))
+        # The root's path, which a parent of -1 finds at the end, then that of every node.
+        paths: list[list[int]] = [[] for _ in range(tree.counts[b] + 1)]
+        contexts.append(context_of(row))
         for node in range(tree.counts[b]):
-            outputs[node] = [*outputs[parents[b][node]], ids[b][node]]
-            contexts.append(_context(row, outputs[node]))
+            paths[node] = [*paths[parents[b][node]], ids[b][node]]
+            contexts.append(context_of(row, paths[node]))
     return contexts

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from specbench.core.request import Sampling
+from specbench.core.warm_up import is_warm_up, measured_suite
 from specbench.engines.scripted import ScriptedEngine
 from specbench.errors import SpecbenchError
 from specbench.measure.calibrate import calibrate, warm_start, warmup_requests
@@ -24,6 +27,7 @@ def test_warm_up_covers_temperatures_arms_and_concurrencies_and_leaves_nothing(m
     requests = warmup_requests(engine, settings, {"suite": [prompt("a"), prompt("b c d e")]})
     assert {request.sampling.temperature for request in requests} == {0.0, 0.7}
     assert {request.key.suite for request in requests} == {"warm-up/suite"}
+    assert {measured_suite(request.key) for request in requests} == {"suite"}
     assert len({len(request.token_ids) for request in requests}) == 2
     calibrate(engine, settings, list(ARMS), requests, ManualClock())
     assert seen == [
@@ -31,6 +35,28 @@ def test_warm_up_covers_temperatures_arms_and_concurrencies_and_leaves_nothing(m
         *(("plain", 4, 4), ("ngram", 4, 4)),
     ]
     assert engine.drain_ticks() == []
+
+
+def test_all_that_is_sent_says_that_it_is_not_measured():
+    """Also the pass that is timed: an engine must know what its drafters are to forget."""
+    sent = []
+
+    class Noting(ScriptedEngine):
+        def warm_up(self, arm, requests, concurrency):
+            sent.append(("warm-up", requests))
+
+        def run(self, arm, requests, concurrency):
+            sent.append(("timed", requests))
+            return super().run(arm, requests, concurrency)
+
+    engine = Noting(ARMS)
+    requests = warmup_requests(engine, conditions(), {"suite": [prompt("a")]})
+    calibrate(engine, conditions(), list(ARMS), requests, ManualClock())
+    assert {kind for kind, _ in sent} == {"warm-up", "timed"}
+    assert all(is_warm_up(request.key) for _, several in sent for request in several)
+    (measured,) = warmup_requests(engine, conditions(), {"suite": [prompt("a")]})[:1]
+    key = replace(measured.key, suite=measured_suite(measured.key))
+    assert not is_warm_up(key)
 
 
 def test_first_request_and_speed_are_kept_apart():

@@ -79,6 +79,9 @@ def test_k_bounds_the_paths_of_trees_and_not_their_nodes():
     tree = trace(verified=[25, 25], depth=[5, 5], accepted=[5, 0])
     assert violations(tree, k_max=5) == []
     assert "depth 5 > K 4" in violations(tree, k_max=4)[0]
+    # Siblings are judged beside the path, never instead of it.
+    beside = trace(verified=[9], judged=[2], depth=[3], accepted=[2])
+    assert "depth 3 > judged 2 at step 0" in violations(beside, k_max=5)[0]
     deeper = trace(verified=[25], depth=[3], accepted=[4])
     assert any("accepted 4 > depth 3" in text for text in violations(deeper, k_max=5))
     assert any(

@@ -104,3 +104,10 @@ def test_a_broken_trace_stops_the_cell():
     arm[3] = trace("3", verified=[2], accepted=[3])
     with pytest.raises(UsageError, match="code/3"):
         measure(arm, plain)
+
+
+def test_a_draft_longer_than_its_arm_allows_is_refused():
+    arm = [trace("a", verified=[5], accepted=[1])]
+    measure_cell(arm, [], [], None, seed=SEED, k=5)
+    with pytest.raises(UsageError, match=r"code/a .* K 4"):
+        measure_cell(arm, [], [], None, seed=SEED, k=4)

@@ -84,11 +84,13 @@ def trace(
 def timed(item: str, seconds: float, tokens: int, *, arm: str = "mtp", **fields: object) -> Trace:
     """A trace whose decode took ``seconds`` for ``tokens`` tokens after the first one."""
     arrivals = [(100, 1), (100 + seconds * 1000, tokens)]
+    # Plain takes a step per token; for another arm one is enough.
+    drafts = [0] * tokens if arm == "plain" else [tokens - 1]
     return trace(
         item,
         arm=arm,
-        verified=[tokens - 1],
-        accepted=[tokens - 1],
+        verified=drafts,
+        accepted=drafts,
         arrivals=arrivals,
         **fields,  # type: ignore[arg-type]
     )

@@ -1,14 +1,17 @@
 """Models whose packed forward would be wrong are refused by name, with a server to run them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 from transformers import LlamaConfig, Qwen3NextConfig
 
 from specbench.errors import PrerequisiteError
+from specbench.models import selfcheck
 from specbench.models.attention import sdpa
 from specbench.models.packed import PackedModel
-from specbench.models.selfcheck import check, refuse_configuration
+from specbench.models.selfcheck import check, refuse_configuration, verify_error
 from tests.models.families import SIZES, VOCABULARY, build
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -45,6 +48,7 @@ def test_known_families_pass(family):
     assert 0 <= measured.packed_error < 1e-4
     assert 0 <= measured.verify_error < 1e-4
     assert measured.attention_calls == 1
+    assert measured.width == 6
 
 
 def test_an_unknown_attention_keyword_is_refused():
@@ -72,6 +76,47 @@ def test_attention_that_looks_ahead_is_refused(monkeypatch):
     # The reference runs eagerly and is not affected.
     monkeypatch.setattr(sdpa.functional, "scaled_dot_product_attention", without_mask)
     refused(lambda: check(model, "some/model", 4), "differs")
+
+
+def test_nodes_that_see_a_level_before_theirs_are_checked(monkeypatch):
+    """Positions of the wrong end of a tail: right wherever a tree comes in one forward."""
+    model = PackedModel(build("llama"), "target")
+    right = selfcheck.pack
+
+    def wrong_end(segments, ids, logits):
+        batch = right(segments, ids, logits)
+        (last,) = segments[-1:]
+        if last.depths is None or last.tail == last.count:
+            return batch
+        return replace(batch, positions=last.before + last.depths[: last.count])
+
+    assert check(model, "some/model", 4).packed_error < 1e-4
+    monkeypatch.setattr(selfcheck, "pack", wrong_end)
+    refused(lambda: check(model, "some/model", 4), "differs")
+
+
+def test_rows_that_change_with_how_many_there_are_are_refused(monkeypatch):
+    """Wrong from 6 rows on, which neither a prompt of 7 nor a tree of 4 shows."""
+    model = PackedModel(build("llama"), "target")
+    forward = PackedModel.forward
+
+    def wrong(self, batch, taps=()):
+        logits, states = forward(self, batch, taps)
+        (segment,) = batch.segments[-1:]
+        return logits + (1.0 if segment.start and segment.count > 5 else 0.0), states
+
+    monkeypatch.setattr(PackedModel, "forward", wrong)
+    assert check(model, "some/model", 5).width == 5
+    refused(lambda: check(model, "some/model", 6), "6 rows at once")
+    refused(lambda: verify_error(model, "some/model", 9), "9 rows at once")
+
+
+def test_a_wide_check_runs_few_rows_one_by_one():
+    model = PackedModel(build("llama"), "target")
+    forward, rows = PackedModel.forward, []
+    model.forward = lambda batch, taps=(): rows.append(batch.tokens) or forward(model, batch, taps)
+    assert 0 <= verify_error(model, "some/model", 200) < 1e-4
+    assert rows == [11, 200, *[1] * 32]
 
 
 @pytest.mark.parametrize("padded", [1, 5])

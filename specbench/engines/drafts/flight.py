@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specbench.core.request import Limits, Request, Stops
-from specbench.core.trace import Finish, Granularity, Trace
+from specbench.core.request import Request
+from specbench.core.trace import Finish
 from specbench.decoding.sequence import Sequence as DecodedSequence
-from specbench.decoding.stops import StopChecker, token_cap
+from specbench.decoding.stops import token_cap
 from specbench.engines.drafts.judged import Judged
 from specbench.engines.drafts.walk import Walk
+from specbench.engines.recorded import recorded_sequence
 from specbench.metrics.replayed import DraftScore, ReplayedRequest, Steps
 
 
@@ -122,20 +123,6 @@ class Flight:
 
 
 def begin(number: int, recording: Recording, slab: int, drafts: dict[str, Tracked]) -> Flight:
-    """A request before its prefill; where it ends is recorded, so that no stop is looked for."""
-    request = recording.request
-    prompt = len(request.token_ids)
-    trace = Trace(
-        key=request.key,
-        arm="",
-        concurrency=1,
-        unit="",
-        granularity=Granularity.REQUEST,
-        seed=request.seed,
-        prompt_tokens=prompt,
-        prompt_hash="",
-        start_ns=0,
-    )
-    limits = Limits(recording.cap, request.limits.min_new_tokens)
-    row = DecodedSequence(request, slab, trace, StopChecker(Stops(), limits, prompt, None))
+    """A request before its prefill."""
+    row = recorded_sequence(recording.request, recording.cap, slab)
     return Flight(number, recording, row, drafts)

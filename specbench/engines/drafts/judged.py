@@ -1,5 +1,10 @@
 """What the recorded tokens say about one draft of a batch: chances of acceptance, depth by depth.
 
+Above temperature 0 a recorded token that the target could not emit is accepted from no draft, of
+whatever kind: no rule keeps a token of target probability 0. At temperature 0 a draft is held
+against the record alone: a recorded token that is not the target's choice was one where rounding or
+the recorded engine made it so, and a draft that has it was right there.
+
 Shapes: B requests, N nodes, V vocabulary.
 """
 
@@ -41,7 +46,6 @@ def judge_forced(draft: Draft, place: Place) -> list[Judged]:
         chances: list[float] = []
         for j in range(len(line)):
             target = place.chance(b, j + 1)
-            # A token that the target cannot emit here is never accepted, whatever the draft says.
             chances.append(min(1.0, probs[b][j] / target) if target > 0 else 0.0)
         found.append(Judged(chances, overlaps[b]))
     return found
@@ -73,7 +77,7 @@ def judge_found(draft: Draft, place: Place) -> list[Judged]:
     walked = follow(draft.tree, _choices(draft, place.ahead))
     matched = walked.n_accepted.tolist()
     paths = walked.path.tolist()
-    counts = [min(m, len(line)) for m, line in zip(matched, place.ahead, strict=True)]
+    counts = [_emittable(b, min(m, len(place.ahead[b])), place) for b, m in enumerate(matched)]
     chances = []
     for b, count in enumerate(counts):
         more = count < min(draft.tree.deepest[b], len(place.ahead[b]))
@@ -82,6 +86,14 @@ def judge_found(draft: Draft, place: Place) -> list[Judged]:
         return [Judged(line, line) for line in chances]
     covered = _covered(draft, place, paths, [len(line) for line in chances])
     return [Judged(line, mass) for line, mass in zip(chances, covered, strict=True)]
+
+
+def _emittable(request: int, matched: int, place: Place) -> int:
+    """Recorded tokens from here on that the target could emit, of at most ``matched``."""
+    if place.window.greedy:
+        return matched
+    chances = (place.chance(request, depth + 1) for depth in range(matched))
+    return next((i for i, chance in enumerate(chances) if not chance), matched)
 
 
 def _choices(draft: Draft, ahead: Sequence[Sequence[int]]) -> Tensor:

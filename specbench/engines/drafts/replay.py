@@ -8,18 +8,16 @@ from typing import Any
 
 from specbench import catalog
 from specbench.core.arm import ArmSpec
-from specbench.core.prompt import Message, RenderedPrompt
-from specbench.core.request import Stops
 from specbench.decoding.protocols import DrafterInfo
 from specbench.drafters.build import BuildContext
 from specbench.engines.drafts.driven import Driven
 from specbench.engines.drafts.flight import Flight, Recording
 from specbench.engines.drafts.forced import SPAN, ForcedPass
+from specbench.engines.on_target import OnRecords
 from specbench.engines.scheduler import OUT_OF_MEMORY
-from specbench.errors import PrerequisiteError
+from specbench.errors import PrerequisiteError, SpecbenchError
 from specbench.models.opened import open_target
 from specbench.models.target import PackedTarget
-from specbench.models.vocabulary import real_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class LoadedDrafter:
     stateful: bool
 
 
-class DraftReplay:
+class DraftReplay(OnRecords):
     """The target of a recorded run with the drafts that are scored on it.
 
     Args:
@@ -43,14 +41,8 @@ class DraftReplay:
     """
 
     def __init__(self, target: Mapping[str, Any]) -> None:
-        self._opened = open_target(target, SPAN)
-        loaded = self._opened.loaded
+        super().__init__(open_target(target, SPAN), "target")
         self._drafters: list[LoadedDrafter] = []
-        self._known = frozenset(
-            i for i in real_ids(loaded.tokenizer) if i < self._opened.vocabulary
-        )
-        self.context_limit = loaded.context_limit
-        self.weight_hash = loaded.weight_hash
 
     def load(self, draft: ArmSpec) -> None:
         """Build a draft's drafter; its rule and its k say nothing here.
@@ -84,33 +76,14 @@ class DraftReplay:
         """Whether requests follow each other because a drafter learns from earlier ones."""
         return any(one.stateful for one in self._drafters)
 
-    def render(
-        self, messages: Sequence[Message], passed_on: Mapping[str, object] | None = None
-    ) -> RenderedPrompt:
-        """Chat template and tokenisation, see ``suites.templates.render``."""
-        return self._opened.render(messages, passed_on)
-
-    def stops(self, strings: Sequence[str] = ()) -> Stops:
-        """The target's end-of-answer ids and the given strings."""
-        return self._opened.stops(strings)
-
-    def encode(self, text: str) -> list[int]:
-        """Token ids of a text, without special tokens."""
-        tokenizer = self._opened.loaded.tokenizer
-        return [int(i) for i in tokenizer.encode(text, add_special_tokens=False)]
-
     def refusal(self, recording: Recording) -> str:
         """Why a recording cannot be replayed on this target; empty where it can."""
         if not recording.output:
             return "no output"
-        for token in recording.output:
-            if token not in self._known:
-                return f"output id {token} has no token in the target's vocabulary"
-        if recording.length > self.context_limit:
-            return (
-                f"prompt and output have {recording.length} tokens, the target's context "
-                f"{self.context_limit}"
-            )
+        try:
+            self.refuse(len(recording.request.token_ids), recording.output)
+        except SpecbenchError as error:
+            return error.message
         return ""
 
     def run(
@@ -128,7 +101,7 @@ class DraftReplay:
             moved: hears now and then how many tokens were passed since.
 
         Raises:
-            PrerequisiteError: memory is short.
+            PrerequisiteError: memory is short, or a draft's rows change with how many there are.
             SpecbenchError: a draft that cannot be scored.
         """
         if not recordings:
@@ -152,6 +125,8 @@ class DraftReplay:
     def _pass(self, recordings: Sequence[Recording], ks: Sequence[int], size: int) -> ForcedPass:
         room = max(one.driven.drafter.room(ks[-1]) for one in self._drafters)
         longest = max(recording.length for recording in recordings)
+        for one in self._drafters:
+            one.context.check_width(one.driven.drafter.room(ks[-1]) + 1)
         pool = self._opened.new_pool(size, longest + room + 1)
         for one in self._drafters:
             one.context.use(pool)

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from specbench.decoding.protocols import Tap
 from specbench.models.attention.sdpa import SdpaPlan
-from specbench.models.kv_pool import KVPool, LayerGeometry
+from specbench.models.kv_pool import LayerGeometry
 from specbench.models.packed_batch import PackedBatch
+from specbench.models.pooled import Pooled
 
 
 class FeatureHead(Protocol):
@@ -65,7 +66,7 @@ class FeatureHead(Protocol):
         ...
 
 
-class PackedHead:
+class PackedHead(Pooled):
     """Runs a head for one owner of the pool.
 
     Args:
@@ -78,38 +79,12 @@ class PackedHead:
     def __init__(
         self, head: FeatureHead, owner: str, vocabulary: int, padding: Tensor | None = None
     ) -> None:
+        super().__init__(owner, head.geometry(), head.dtype)
         self.head = head
-        self.owner = owner
         self.taps = head.taps
-        self.dtype = head.dtype
         self.weight_bytes = head.weight_bytes
         self._vocabulary = vocabulary
         self._padding = padding
-        self._pool: KVPool | None = None
-
-    @property
-    def pool(self) -> KVPool:
-        """The pool in use."""
-        assert self._pool is not None, "use(pool) comes before forward"
-        return self._pool
-
-    def use(self, pool: KVPool) -> None:
-        """Read and write KV in this pool from now on; the owner must exist there."""
-        self._pool = pool
-
-    def forget(self) -> None:
-        """Let go of the pool."""
-        self._pool = None
-
-    def geometry(self) -> list[LayerGeometry]:
-        """KV shapes per layer."""
-        return self.head.geometry()
-
-    @property
-    def kv_bytes(self) -> int:
-        """Bytes of keys and values per token."""
-        size = torch.empty((), dtype=self.dtype).element_size()
-        return sum(size * g.kv_heads * (g.key_size + g.value_size) for g in self.geometry())
 
     def features(self, taps: Mapping[Tap, Tensor], rows: Tensor) -> Tensor:
         """Tapped hidden states of chosen packed rows, joined: [n, F]."""

@@ -26,7 +26,7 @@ from specbench.models.target import PackedTarget
 from specbench.verify.rejection import RULE as REJECTION
 from specbench.verify.target_match import RULE as TARGET_MATCH
 from tests.engines.drafts.brute_force import outputs, rejection, sequential
-from tests.tables import TableModel, decode, random_table, table_draft
+from tests.tables import PlannedDrafter, TableModel, decode, random_table, table_draft
 from tests.toys import request
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -128,6 +128,19 @@ class Planned(NoDrafter):
         trials = replace(chain_trials(tree, TrialKind.DETERMINISTIC_SET), parent=above)
         short = (ShortDraft.NONE,) * len(rows)
         return Draft(tree, trials, OneHotLaws(), short, tuple(counts))
+
+
+class Follows(PlannedDrafter):
+    """A tree whose second root is the planned token."""
+
+    def propose(self, rows, budget):
+        draft = super().propose(rows, budget)
+        right = draft.tree.ids
+        ids = torch.cat([torch.where(right >= 0, (right + 1) % V, right), right], 1)
+        counts = tuple(2 * n for n in draft.tree.counts)
+        tree = TokenTree(ids, torch.full_like(ids, -1), counts, False)
+        trials = chain_trials(tree, TrialKind.DETERMINISTIC_SET)
+        return replace(draft, tree=tree, trials=trials, proposed=counts)
 
 
 def children(breadth):
@@ -248,6 +261,42 @@ def test_a_drafter_that_asks_no_steering_is_refused():
     found = [(0, 0, 1, 0, 1), (1, 1, 0, 1, 0)]
     with pytest.raises(SpecbenchError, match="draft own cannot be put on recorded tokens"):
         replay(recordings(found), {"own": (stubborn, True, True)}, (2,))
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps", "accepted"),
+    [({"temperature": 1.0, "top_k": 1}, 4, [2, 2]), ({"temperature": 0.0}, 3, [0, 3])],
+)
+def test_an_impossible_token_is_judged_alike_for_every_kind_of_draft(settings, steps, accepted):
+    """Every draft is the record, whose token 3 the target could not emit.
+
+    By hand, with drafts of one token: 1 is accepted and 2 the bonus. Above temperature 0, 3 is not
+    accepted; 4 is, and 5 the bonus; 6 is the last, without a draft. At temperature 0 the pairs are
+    3 and 4, 5 and 6.
+    """
+    output = []
+    for place in range(7):
+        best = int(np.argmax(TARGET((*PROMPT, *output))))
+        output.append((best + 1) % V if place == 3 else best)
+
+    def plan(tokens):
+        return output[len(tokens) - len(PROMPT) :]
+
+    def same(tokens):
+        done = len(tokens) - len(PROMPT)
+        return [5.0 * (x == output[min(done, 6)]) for x in range(V)]
+
+    drafters = {
+        "lookup": (lambda pool: PlannedDrafter(plan), False, False),
+        "drawn": (table_draft(same, V), True, True),
+        "tree": (lambda pool: Follows(plan), False, False),
+    }
+    recording = Recording(request(PROMPT, 7, **settings), tuple(output))
+    (result,) = replay([recording], drafters, (1,))
+    assert result.foreign == 1
+    for name in drafters:
+        found = result.drafts[name].steps[1]
+        assert (found.count, list(found.accepted)) == (steps, accepted), name
 
 
 def test_a_token_of_target_probability_0_is_counted_and_never_accepted():

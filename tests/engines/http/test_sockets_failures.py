@@ -197,6 +197,15 @@ def test_leaving_a_run_closes_its_connections():
         assert gone(server, 2)
 
 
+@pytest.fixture
+def ctrl_c_arrives():
+    """Also where the tests run in the background of a shell, which lets that signal be ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c_arrives")
 def test_ctrl_c_while_waiting_leaves_no_connection_and_no_thread():
     before = set(threading.enumerate())
     main = threading.main_thread().ident
