@@ -47,10 +47,14 @@ class ArmSpec:
 
 @dataclass(frozen=True, slots=True)
 class ArmMemory:
-    """What an arm holds in memory, in bytes; None where the engine cannot tell."""
+    """What an arm holds in memory, in bytes; None where the engine cannot tell.
+
+    ``draft_state`` is what a stateful drafter keeps from one request to the next.
+    """
 
     target_weights: int | None = None
     draft_weights: int | None = None
     target_kv_per_token: int | None = None
     draft_kv_per_token: int | None = None
     peak: int | None = None
+    draft_state: int | None = None

@@ -115,12 +115,14 @@ class NativeEngine(OnTarget):
     def memory(self, arm: str) -> ArmMemory:
         """Weights and KV bytes of an arm; an early exit has neither of its own."""
         loaded = self._contexts[arm].loaded
+        state = getattr(self._drafters[arm], "state_bytes", 0)
         return ArmMemory(
             self._loaded.weight_bytes,
             sum(draft.weight_bytes for draft in loaded),
             self._model.kv_bytes,
             sum(draft.kv_bytes for draft in loaded),
             peak_bytes(self._loaded.device),
+            state,
         )
 
     def warm_up(self, arm: str, requests: Sequence[Request], concurrency: int) -> None:

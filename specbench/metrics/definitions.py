@@ -151,7 +151,8 @@ _TABLE = (
     ),
     Definition(
         "memory",
-        "bytes held: weights of target and draft, KV cache per token of each, peak",
+        "bytes held: weights of target and draft, KV cache per token of each, peak, and what a "
+        "stateful drafter keeps between requests (draft_state)",
         "bytes",
     ),
     Definition(

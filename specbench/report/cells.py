@@ -245,6 +245,9 @@ def _held(held: Mapping[str, int | None]) -> list[str]:
         "draft_kv_per_token": "draft KV per token",
         "peak": "peak",
     }
+    # Most drafters keep nothing between requests, and older runs do not say.
+    if held.get("draft_state"):
+        words["draft_state"] = "kept between requests"
     return [f"{text} {_bytes(held.get(name))}" for name, text in words.items()]
 
 

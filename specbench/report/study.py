@@ -71,7 +71,7 @@ def _cells(row: StudyRow, summary: StudySummary, notes: Footnotes) -> tuple[str,
     return (
         f"{row.arm} !" if set(row.guards) - RUN_WIDE else row.arm,
         row.value,
-        _interval(figures["accept_length"], ".2f", notes),
+        with_interval(figures["accept_length"], ".2f", notes),
         _difference(row, summary, notes),
         number(figures["alpha"], ".3f", notes),
         number(figures["accept_rate"], ".2f", notes),
@@ -86,10 +86,11 @@ def _difference(row: StudyRow, summary: StudySummary, notes: Footnotes) -> str:
         return ""
     if "difference" not in row.figures:
         return notes.mark("the run of the first value has not begun")
-    return _interval(row.figures["difference"], "+.3f", notes)
+    return with_interval(row.figures["difference"], "+.3f", notes)
 
 
-def _interval(figure: Figure, form: str, notes: Footnotes) -> str:
+def with_interval(figure: Figure, form: str, notes: Footnotes) -> str:
+    """A value with its interval in brackets where there is one, or ``n/a`` with its reason."""
     text = number(figure, form, notes)
     if figure.value is None or figure.low is None or figure.high is None:
         return text

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from specbench.core.manifest import Manifest, RecordId, settled
 from specbench.core.trace import Tick, Trace, Window
-from specbench.errors import PrerequisiteError
+from specbench.errors import PrerequisiteError, UsageError
 from specbench.results.codec import decode_ticks, decode_trace, decode_windows, parse_line
 from specbench.results.schema import ResultError, read_manifest, upgrade
 from specbench.results.sessions import TimeLine
-from specbench.results.store import RunFolder
+from specbench.results.store import MANIFEST, STUDY, RunFolder
 
 
 @dataclass(slots=True)
@@ -62,24 +62,49 @@ class Recorded:
         return max((*recorded, *stepped), default=-1) + 1
 
 
-def find_run(name: str, out: Path) -> RunFolder:
+def find_folder(name: str, out: Path) -> Path | None:
+    """The run or study behind a path, an id or ``last``; None where there is neither.
+
+    ``last`` is the newest of runs and studies; a run inside a study is part of that.
+    """
+    if name == "last":
+        begun = [path.parent for file in (MANIFEST, STUDY) for path in out.glob(f"*/{file}")]
+        return max(begun, key=lambda path: path.name, default=None)
+    for path in (Path(name), out / name):
+        if (path / MANIFEST).is_file() or (path / STUDY).is_file():
+            return path
+    return None
+
+
+def find_run(name: str, out: Path, *, option: str = "--out") -> RunFolder:
     """The run behind a path, a run id or ``last``.
+
+    Args:
+        option: what names the folder of runs on the command line.
 
     Raises:
         PrerequisiteError: there is none.
+        UsageError: it is a study; names its runs.
     """
+    path = find_folder(name, out)
+    if path is not None and (path / STUDY).is_file():
+        raise UsageError(f"{path} is a study, and one run is needed", _members(path))
+    if path is not None:
+        return RunFolder(path)
     if name == "last":
-        runs = sorted(path.parent for path in out.glob("*/manifest.json"))
-        if not runs:
-            raise PrerequisiteError(f"no run in {out}", "name the folder of runs with --out")
-        return RunFolder(runs[-1])
-    for path in (Path(name), out / name):
-        if (path / "manifest.json").is_file():
-            return RunFolder(path)
+        raise PrerequisiteError(f"no run in {out}", f"name the folder of runs with {option}")
     raise PrerequisiteError(
-        f"no run {name!r}: neither {name}/manifest.json nor {out / name}/manifest.json exists",
-        "give the folder of a run, its id, or 'last'",
+        f"no run {name!r}: neither {name}/{MANIFEST} nor {out / name}/{MANIFEST} exists",
+        f"give the folder of a run, its id, or 'last'; {option} names the folder of runs",
     )
+
+
+def _members(study: Path) -> str:
+    runs = [RunFolder(path.parent) for path in sorted(study.glob(f"*/{MANIFEST}"))]
+    if not runs:
+        return f"none of its runs has begun: specbench run --resume {study}"
+    lines = [f"{run.path}  ({load_manifest(run).title})" for run in runs]
+    return "\n  ".join(["name one of its runs:", *lines])
 
 
 def load_manifest(folder: RunFolder) -> Manifest:
@@ -182,6 +207,9 @@ def _take(recorded: Recorded, line: TimeLine, record: dict[str, object], raw: by
 def _take_memory(recorded: Recorded, arm: str, held: object) -> None:
     if not isinstance(held, dict):
         raise ValueError("held is not an object")
-    peaks = [recorded.memory.get(arm, {}).get("peak"), held["peak"]]
-    known = [peak for peak in peaks if peak is not None]
-    recorded.memory[arm] = {**held, "peak": max(known, default=None)}
+    # These grow in a run, and every session of it starts anew.
+    for name in ("peak", "draft_state"):
+        values = [recorded.memory.get(arm, {}).get(name), held.get(name)]
+        largest = max((value for value in values if value is not None), default=None)
+        held = {**held, name: largest}
+    recorded.memory[arm] = held

@@ -77,3 +77,11 @@ def test_ties_are_judged_at_the_rows_of_the_widest_step(tiny_target):
             selfcheck.verify_error(engine.packed_model, "tiny", width),
             engine.describe()["self_check"]["packed_error"],
         )
+
+
+def test_memory_has_what_is_kept_between_requests(tiny_target):
+    engine = with_suffix(tiny_target)
+    list(engine.run("suffix", requests(count=30, prompts=2), 1))
+    kept = engine.memory("suffix").draft_state
+    assert kept == engine._drafters["suffix"].state_bytes > 0
+    assert engine.memory("plain").draft_state == 0

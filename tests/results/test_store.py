@@ -131,14 +131,15 @@ def test_two_writers_of_one_run_are_refused(folder):
     TraceWriter(folder).close()
 
 
-def test_the_largest_peak_of_all_sessions_counts(folder):
+def test_the_largest_of_all_sessions_counts(folder):
     from specbench.core.arm import ArmMemory
 
     writer = TraceWriter(folder)
-    for peak in (30, 20, None):
-        writer.memory("plain", ArmMemory(1, 0, 1, 0, peak))
+    for peak, state in ((30, None), (20, 7), (None, 5)):
+        writer.memory("plain", ArmMemory(1, 0, 1, 0, peak, state))
     writer.close()
-    assert read_run(folder).memory["plain"]["peak"] == 30
+    held = read_run(folder).memory["plain"]
+    assert (held["peak"], held["draft_state"]) == (30, 7)
 
 
 def test_runs_are_found_by_path_id_and_last(folder, tmp_path):
@@ -149,6 +150,9 @@ def test_runs_are_found_by_path_id_and_last(folder, tmp_path):
     for name in ("run-3", "last"):
         with pytest.raises(PrerequisiteError, match="no run"):
             find_run(name, tmp_path / "empty")
+    with pytest.raises(PrerequisiteError) as none:
+        find_run("last", tmp_path / "empty", option="--runs")
+    assert none.value.hint == "name the folder of runs with --runs"
 
 
 def manifest(run):

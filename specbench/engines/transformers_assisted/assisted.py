@@ -111,6 +111,7 @@ class AssistedEngine:
             _kv_bytes(self._loaded),
             kv,
             peak_bytes(self._loaded.device),
+            0,
         )
 
     def warm_up(self, arm: str, requests: Sequence[Request], concurrency: int) -> None:
