@@ -60,6 +60,8 @@ def _sizes(family: str, f: Mapping[str, Any]) -> str:
     if family == "mtp":
         order, recycled = f["order"].replace("_", " "), f["recycle"].replace("_", "-")
         modules = _many(f["layers"], "module")
+        if f["layers"] > 1:
+            modules += " (only the first is used)"
         return f"{modules} with {f['family']}'s switches: {order}, recycled {recycled}"
     on = [name for name in _SWITCHES if f.get(name)]
     parts = [

@@ -16,7 +16,10 @@ from specbench.results.read import find_run, read_run
 from specbench.results.store import RunFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from specbench.experiment.replay.run import Asked, Replay
+    from specbench.report.cells import Grid
 
 DEEPEST = 64
 SECONDS_APART = 5.0
@@ -123,7 +126,7 @@ def longest_drafts(text: str) -> tuple[int, ...]:
 
 def _folder(trace: str, runs: Path) -> RunFolder:
     path = Path(trace)
-    return find_run(str(path.parent) if path.is_file() else trace, runs)
+    return find_run(str(path.parent) if path.is_file() else trace, runs, option="--runs")
 
 
 def _replay(folder: RunFolder, asked: Asked) -> Replay:
@@ -152,7 +155,7 @@ def _minutes(seconds: float) -> str:
 
 
 def _write(found: Replay, form: str, out: Path | None) -> None:
-    from specbench.experiment.replay.table import NO_SPEED, document, flat, lines, shown
+    from specbench.experiment.replay.table import NO_SPEED, document, flat, grid, lines, shown
 
     table = lines(found)
     text = json.dumps(simple(document(found, table)), indent=2, ensure_ascii=False)
@@ -161,14 +164,29 @@ def _write(found: Replay, form: str, out: Path | None) -> None:
     if form == "json":
         click.echo(text)
         return
+    remarks = [*found.notes]
+    remarks += [f"left out {count}: {reason}" for reason, count in found.reasons.items()]
     if form == "csv":
+        for remark in remarks:
+            click.echo(remark, err=True)  # csv is a document for programs
         write([flat(line) for line in table], form)
-        return
-    if form == "console":
-        for note in found.notes:
-            click.echo(note)
-        for reason, count in found.reasons.items():
-            click.echo(f"left out {count}: {reason}")
-    write([shown(line) for line in table], form)
-    if form == "console":
-        click.echo(f"\n{NO_SPEED}")
+    elif form == "md":
+        write([shown(line) for line in table], form)
+        click.echo("\n" + "\n".join(f"- {remark}" for remark in [*remarks, NO_SPEED]))
+    else:
+        _print(grid(table, found.asked.drafts.specs[0].name), remarks, NO_SPEED)
+
+
+def _print(table: Grid, remarks: Sequence[str], last: str) -> None:
+    from rich.text import Text
+
+    from specbench.cli.summary import console_of
+    from specbench.report.cells import footnoted
+    from specbench.report.console import grid_table
+
+    console = console_of()
+    for remark in remarks:
+        console.print(Text(remark))
+    console.print(grid_table(table))
+    for line in ("", *footnoted(table), *table.remarks, last):
+        console.print(Text(line))

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from specbench.cli.errors import INTERRUPTED
 from specbench.cli.plan import show_plan
 from specbench.cli.progress import RunProgress
 from specbench.cli.rows import format_options
@@ -25,7 +26,6 @@ from specbench.results.read import find_run
 from specbench.results.store import RunFolder
 from specbench.results.study import find_study
 
-INTERRUPTED = 130
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from specbench.cli.errors import INTERRUPTED
 from specbench.cli.plan import plan_row, show_plan
 from specbench.cli.progress import RunProgress
 from specbench.cli.rows import write
@@ -19,10 +20,8 @@ from specbench.experiment.prepare import Prepared
 from specbench.experiment.session import Session
 from specbench.experiment.study import begin_study, member_experiments, refuse_other_study
 from specbench.experiment.study_analysis import analyse_study
-from specbench.results.store import RunFolder, probe
+from specbench.results.store import RunFolder
 from specbench.results.study import StudyFolder
-
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +56,25 @@ class StudyCall:
             ]
             write(rows, self.form)
             return 0
+        costs = []
         for place, (value, prepared) in enumerate(members.items(), start=1):
+            session = Session(prepared, self.out)
             click.echo(f"run {place} of {len(members)}: {key} = {value}")
-            show_plan(Session(prepared, self.out), self.form)
+            show_plan(session, self.form)
+            costs.append(session.plan())
+        click.echo(
+            f"{len(costs)} runs together: {sum(cost.requests for cost in costs)} requests, up to "
+            f"{sum(cost.tokens for cost in costs)} tokens, about "
+            f"{sum(cost.minutes for cost in costs):.1f} minutes"
+        )
         return 0
 
     def run(self) -> int:
         """Run what is left of the study and print its table; returns the exit code."""
         members = self._members()
         if self.old is None:
-            probe(self.out)
+            for prepared in members.values():
+                Session(prepared, self.out).check()
             folder = begin_study(self.loaded, self.out)
         else:
             folder = self.old

@@ -12,11 +12,16 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from specbench.core.request import Sampling
 
 _FIRST_GUESS = 64
 """Candidates examined first for top-p; doubled until they hold the mass."""
+_BLOCK = 256
+"""Ids whose weights are summed at once where several tokens are drawn from a row."""
+_FEW = 2**16
+"""Weights that are summed sooner than blocks of them are looked through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,9 @@ def probabilities(logits: Tensor, sampling: Sequence[Sampling]) -> Tensor:
 
 def tempered(logits: Tensor, temperature: float) -> Tensor:
     """softmax(logits / temperature) in float32, without any truncation."""
-    return torch.softmax(logits.float() / temperature, dim=-1)
+    scaled = logits.float()
+    # A division is a pass over the vocabulary; by 1 it changes nothing.
+    return torch.softmax(scaled if temperature == 1.0 else scaled / temperature, dim=-1)
 
 
 def _uniform_rows(logits: Tensor, settings: Sampling) -> Tensor:
@@ -140,6 +147,8 @@ def draw(weights: Tensor, uniform: Tensor) -> Tensor:
 def draw_without_replacement(weights: Tensor, uniforms: Tensor) -> Tensor:
     """n draws per row, each from the row without the tokens drawn before it, renormalised.
 
+    The same tokens as ``draw`` of what is left each time.
+
     Args:
         weights: non-negative [M, V], not necessarily normalised.
         uniforms: float64 [M, n] in [0, 1).
@@ -147,6 +156,30 @@ def draw_without_replacement(weights: Tensor, uniforms: Tensor) -> Tensor:
     Returns:
         int64 [M, n] ids; -1 once a row has no token of positive weight left.
     """
+    if weights.numel() < _FEW:
+        return _one_by_one(weights, uniforms)
+    left = functional.pad(weights, (0, -weights.shape[1] % _BLOCK))
+    lines = left.view(-1, _BLOCK)
+    sums = lines.sum(1, dtype=torch.float64)
+    starts = torch.arange(0, len(lines), len(lines) // len(weights), device=weights.device)
+    found = []
+    for number in uniforms.unbind(1):
+        token, certain = _block_draw(lines, sums, starts, number)
+        if not bool(certain.all()):
+            doubtful = ~certain
+            rest = left[doubtful, : weights.shape[1]]
+            token[doubtful] = _one_by_one(rest, number[doubtful, None]).squeeze(1)
+        found.append(token)
+        spent = token.clamp(min=0)
+        left.scatter_(1, spent[:, None], 0.0)
+        # Summed anew: a difference would be off by the rounding of what was drawn.
+        line = spent // _BLOCK + starts
+        sums[line] = lines[line].sum(1, dtype=torch.float64)
+    return torch.stack(found, 1)
+
+
+def _one_by_one(weights: Tensor, uniforms: Tensor) -> Tensor:
+    """What ``draw_without_replacement`` means: ``draw``, and the drawn weight becomes zero."""
     left = weights.clone()
     found = []
     for number in uniforms.unbind(1):
@@ -155,3 +188,35 @@ def draw_without_replacement(weights: Tensor, uniforms: Tensor) -> Tensor:
         left.scatter_(1, token[:, None], 0.0)
         found.append(torch.where(empty, -1, token))
     return torch.stack(found, 1)
+
+
+def _block_draw(
+    lines: Tensor, sums: Tensor, starts: Tensor, uniform: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Draws int64 [M] that sum blocks first, and whether each is certainly that of ``draw``.
+
+    Sums of another order differ by rounding. A draw is certain where the number lies farther from
+    both ends of its token's interval than any order of the sums can move them.
+
+    Args:
+        lines: [M * blocks, _BLOCK] weights.
+        sums: float64 [M * blocks] of their blocks.
+        starts: int64 [M] first block of each row.
+        uniform: float64 [M].
+    """
+    blocks = len(lines) // len(starts)
+    ends = sums.view(-1, blocks).cumsum(1)
+    total = ends[:, -1]
+    point = uniform * total
+    block = torch.searchsorted(ends, point[:, None], right=True).squeeze(1).clamp(max=blocks - 1)
+    line = block + starts
+    weights = lines[line]
+    inside = weights.cumsum(1, dtype=torch.float64)
+    point -= ends.view(-1)[line] - inside[:, -1]
+    place = torch.searchsorted(inside, point[:, None], right=True).clamp(max=_BLOCK - 1)
+    above = inside.gather(1, place).squeeze(1) - point
+    below = weights.gather(1, place).squeeze(1) - above
+    # A sum of n terms is off by less than n units of 2^-53 of itself; eight times that covers both
+    # ways of summing, their differences and the product with the total.
+    doubt = total * (blocks * _BLOCK * 2.0**-50)
+    return block * _BLOCK + place.squeeze(1), torch.minimum(above, below) > doubt

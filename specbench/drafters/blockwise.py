@@ -39,4 +39,4 @@ class BlockwiseDrafter(ParallelDrafter):
             PrerequisiteError: no such checkpoint, or one that does not fit the target.
         """
         heads = own_heads(options, context, 0)
-        return cls(heads, line(heads.count), context.vocabulary)
+        return cls.noted(heads, line(heads.count), context)

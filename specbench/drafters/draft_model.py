@@ -13,13 +13,15 @@ from torch import Tensor
 from specbench.core.trace import ShortDraft
 from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
 from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.drafters.accepted import accepted_of
 from specbench.drafters.build import BuildContext
 from specbench.drafters.chain import no_draft
 from specbench.drafters.draft_rows import DraftRows
 from specbench.drafters.grow.chain import Chain
 from specbench.drafters.grow.choose import TREE_OPTIONS, growth_for, tree_facts
 from specbench.drafters.grow.growth import Growth
-from specbench.drafters.prefix_model import PrefixModel, accepted_tokens
+from specbench.drafters.prefix_model import PrefixModel
+from specbench.drafters.reach import short_of
 from specbench.models.quant.settings import QUANT_OPTIONS
 from specbench.models.target import PackedForward
 
@@ -75,6 +77,7 @@ class DraftModelDrafter:
         # What is wrong with the tree is said before the model loads.
         growth = growth_for(options, DraftRows(context.vocabulary), context.arm, "chain")
         model, loaded = context.own_model(options)
+        context.note_growth(growth.facts())
         return cls(model, context.vocabulary, loaded.context_limit, growth=growth)
 
     def room(self, k: int) -> int:
@@ -88,10 +91,7 @@ class DraftModelDrafter:
     def propose(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> Draft:
         """Draft from the carried logits on; nothing beyond the draft's context."""
         room = self._prefix.begin(rows, budget)
-        short = [
-            ShortDraft.DRAFT_CONTEXT if n < asked else ShortDraft.NONE
-            for n, asked in zip(room, budget, strict=True)
-        ]
+        short = short_of(room, budget, ShortDraft.DRAFT_CONTEXT)
         if not any(room):
             return no_draft(short, self._prefix.device)
         first, advance = self._prefix.first(rows), self._prefix.advance(rows)
@@ -106,8 +106,7 @@ class DraftModelDrafter:
         taps: Mapping[Tap, Tensor],
     ) -> None:
         """Keep the KV of accepted nodes and feed what the draft has not seen."""
-        accepted = accepted_tokens(draft, acceptance)
-        self._prefix.observe(rows, accepted, acceptance.next_token.tolist())
+        self._prefix.observe(rows, accepted_of(draft, acceptance))
 
     def release(self, rows: Sequence[DecodedSequence]) -> None:
         """Drop carried logits; the slab itself belongs to the target."""

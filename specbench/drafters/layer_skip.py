@@ -2,7 +2,8 @@
 
 Source: Elhoushi et al. 2404.16710 (LayerSkip). The draft aliases the target's KV of those layers:
 committed rows are valid from the last verification, and rows written while drafting are scratch
-that the verification overwrites with the same values.
+behind them. The verification overwrites those that it verifies; what a tree processed beyond them
+lies behind every valid row, where nothing looks before it is written again.
 """
 
 from __future__ import annotations
@@ -12,58 +13,74 @@ from collections.abc import Sequence
 import torch
 
 from specbench.core.trace import ShortDraft
-from specbench.decoding.protocols import CHOSEN, SAMPLED, Draft, DrafterInfo
+from specbench.decoding.protocols import Draft, DrafterInfo
 from specbench.decoding.sequence import Sequence as DecodedSequence
-from specbench.drafters.build import BuildContext, choice, whole
+from specbench.drafters.build import BuildContext, whole
 from specbench.drafters.chain import no_draft
 from specbench.drafters.draft_rows import DraftRows
 from specbench.drafters.grow.chain import Chain
+from specbench.drafters.grow.choose import TREE_OPTIONS, growth_for, tree_facts
+from specbench.drafters.grow.growth import Growth
 from specbench.drafters.grow.packed import PackedAdvance
 from specbench.drafters.stateless import StatelessDrafter
 from specbench.models.packed_batch import Segment, pack
 from specbench.models.target import PackedForward
 
+DEFAULT, VARIANTS = tree_facts("chain")
 INFO = DrafterInfo(
     name="layer_skip",
     summary="the target's first layers with its norm and head draft (early exit)",
     source="Elhoushi et al. 2024, 2404.16710",
-    default=SAMPLED,
+    default=DEFAULT,
     kv="target",
     options={
         "layers": "number of layers E to run, 1 <= E < layers of the target (a third of them)",
-        "sampling": "sampled: draw from the processed row; greedy: take the argmax (sampled)",
+        **TREE_OPTIONS,
+        "tree": f"{TREE_OPTIONS['tree']} (chain)",
     },
-    variants=(({"sampling": "greedy"}, CHOSEN),),
+    variants=VARIANTS,
 )
 
 
 class LayerSkipDrafter(StatelessDrafter):
-    """Chain drafts from an early exit of the target.
+    """Drafts from an early exit of the target.
 
     Args:
         model: packed early exit whose owner aliases the target's KV.
         vocabulary: V of the target.
-        sampled: whether drafts are drawn or taken as argmax.
+        sampled: whether chains are drawn or taken as argmax.
+        growth: what grows drafts instead of chains.
     """
 
     info = INFO
 
-    def __init__(self, model: PackedForward, vocabulary: int, sampled: bool = True) -> None:
+    def __init__(
+        self,
+        model: PackedForward,
+        vocabulary: int,
+        sampled: bool = True,
+        growth: Growth | None = None,
+    ) -> None:
         self._model = model
-        self._chain = Chain(DraftRows(vocabulary), sampled)
+        self._growth = growth or Chain(DraftRows(vocabulary), sampled)
 
     @classmethod
     def build(cls, options: dict[str, object], context: BuildContext) -> LayerSkipDrafter:
         """From an arm's options, see ``INFO``."""
         total = context.target.config.get_text_config().num_hidden_layers
         layers = whole(options, "layers", max(1, total // 3), context.arm)
-        sampled = choice(options, "sampling", ("sampled", "greedy"), context.arm) == "sampled"
-        return cls(context.early_exit(layers), context.vocabulary, sampled)
+        growth = growth_for(options, DraftRows(context.vocabulary), context.arm, "chain")
+        context.note_growth(growth.facts())
+        return cls(context.early_exit(layers), context.vocabulary, growth=growth)
+
+    def room(self, k: int) -> int:
+        """Rows of the largest draft."""
+        return self._growth.room(k)
 
     def propose(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> Draft:
         """Feed the last committed token, then draft."""
         room = [max(0, n) for n in budget]
-        short = [ShortDraft.NONE if n else ShortDraft.LIMIT for n in room]
+        short = [ShortDraft.NONE] * len(rows)
         if not any(room):
             return no_draft(short, self._model.pool.device)
         pool, owner = self._model.pool, self._model.owner
@@ -72,4 +89,4 @@ class LayerSkipDrafter(StatelessDrafter):
         last = torch.tensor([row.tokens[-1] for row in rows])
         logits, _ = self._model.forward(pack(segments, last, "all"))
         advance = PackedAdvance(self._model, rows, [at + 1 for at in starts])
-        return self._chain.grow(rows, room, logits, advance, short)
+        return self._growth.grow(rows, room, logits, advance, short)

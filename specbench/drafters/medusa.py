@@ -56,4 +56,4 @@ class MedusaDrafter(ParallelDrafter):
             )
         shape = None if tree == "chain" else parse_shape(tree, f"arm {context.arm}")
         heads = own_heads(options, context, shape.depth if shape else 0)
-        return cls(heads, shape or line(heads.count), context.vocabulary)
+        return cls.noted(heads, shape or line(heads.count), context)

@@ -3,10 +3,10 @@
 Source: DeepSeek-AI 2412.19437, section 2.2. A module takes the target's final hidden state at t and
 the token at t + 1 through a norm each and one projection. Drafting more than one token uses it
 again: the next slot takes the hidden state that this one left, before or after its last norm, or
-the target's once more; programs differ there, and in the order of the projection's halves. Both are
-switches of the checkpoint's family that an arm may override, and both are recorded. With one
-drafted token neither the second slot nor a forward of its own exists: the refill's logits are all
-that is used.
+the target's once more. Programs differ there, and in the order of the projection's halves. Both are
+switches of the checkpoint's family that an arm may override, and both are recorded. Of several
+trained modules only the first is read, and it drafts every token. With one drafted token neither
+the second slot nor a forward of its own exists: the refill's logits are all that is used.
 """
 
 from __future__ import annotations
@@ -67,4 +67,5 @@ class MtpDrafter(FeatureDrafter):
         wanted = chosen_switches(options, SWITCHES, context.arm)
         checkpoint = switched(context.checkpoint(options, ("mtp",)), wanted)
         head = context.own_head(options, checkpoint)
+        context.note_growth(growth.facts())
         return cls(head, growth, positions_known(checkpoint, context))

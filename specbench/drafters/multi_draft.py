@@ -14,12 +14,14 @@ from torch import Tensor
 from specbench.core.trace import ShortDraft
 from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, DraftFacts, Tap
 from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.drafters.accepted import accepted_of
 from specbench.drafters.build import BuildContext, choice
 from specbench.drafters.chain import no_draft
 from specbench.drafters.draft_rows import DraftRows
 from specbench.drafters.grow.chain import Chain
 from specbench.drafters.merged import merged_draft
-from specbench.drafters.prefix_model import PrefixModel, accepted_tokens
+from specbench.drafters.prefix_model import PrefixModel
+from specbench.drafters.reach import short_of
 from specbench.errors import UsageError
 from specbench.models.quant.settings import QUANT_OPTIONS
 from specbench.models.target import PackedForward
@@ -90,10 +92,8 @@ class MultiDraftDrafter:
     def propose(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> Draft:
         """Chains from the carried logits of every draft on, merged."""
         rooms = [model.begin(rows, budget) for model in self._models]
-        short = [
-            ShortDraft.DRAFT_CONTEXT if max(reach) < asked else ShortDraft.NONE
-            for reach, asked in zip(zip(*rooms, strict=True), budget, strict=True)
-        ]
+        reach = [max(room) for room in zip(*rooms, strict=True)]
+        short = short_of(reach, budget, ShortDraft.DRAFT_CONTEXT)
         drafts = [
             chain.grow(rows, room, model.first(rows), model.advance(rows), short)
             for model, chain, room in zip(self._models, self._chains, rooms, strict=True)
@@ -111,9 +111,9 @@ class MultiDraftDrafter:
         taps: Mapping[Tap, Tensor],
     ) -> None:
         """Every draft keeps what its own chain has in common with the accepted path."""
-        accepted = accepted_tokens(draft, acceptance)
+        accepted = accepted_of(draft, acceptance)
         for model in self._models:
-            model.observe(rows, accepted, acceptance.next_token.tolist())
+            model.observe(rows, accepted)
 
     def release(self, rows: Sequence[DecodedSequence]) -> None:
         """Drop carried logits; the slab itself belongs to the target."""

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from specbench.core.trace import ShortDraft
 from specbench.decoding.protocols import CHOSEN, Draft, DrafterInfo
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.build import BuildContext, choice, whole
 from specbench.drafters.chain import one_hot_draft
+from specbench.drafters.reach import looked_up
 from specbench.drafters.stateless import StatelessDrafter
 from specbench.errors import UsageError
 
@@ -68,11 +68,11 @@ class NgramDrafter(StatelessDrafter):
 
     def propose(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> Draft:
         """At most ``budget[b]`` tokens that followed the matched suffix; none without a match."""
-        tokens, short = [], []
-        for row, room in zip(rows, budget, strict=True):
-            found = self.lookup(row.tokens, room) if room > 0 else []
-            tokens.append(found)
-            short.append(_reason(len(found), room))
+        tokens = [
+            self.lookup(row.tokens, room) if room > 0 else []
+            for row, room in zip(rows, budget, strict=True)
+        ]
+        short = looked_up([len(line) for line in tokens], budget)
         return one_hot_draft(tokens, short, self._device)
 
     def lookup(self, tokens: npt.NDArray[np.int64], room: int) -> list[int]:
@@ -98,11 +98,3 @@ class NgramDrafter(StatelessDrafter):
             whole = best[best < length - room]
             start = int(whole[-1] if len(whole) else best[0]) + 1
         return tokens[start : start + room].tolist()
-
-
-def _reason(found: int, room: int) -> ShortDraft:
-    if room <= 0:
-        return ShortDraft.LIMIT
-    if found == 0:
-        return ShortDraft.NO_MATCH
-    return ShortDraft.NONE if found == room else ShortDraft.DRAFTER_STOPPED

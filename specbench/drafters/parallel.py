@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ from specbench.drafters.build import BuildContext
 from specbench.drafters.chain import chain_draft, no_draft
 from specbench.drafters.draft_rows import DraftRows
 from specbench.drafters.grow.candidates import best_tokens
+from specbench.drafters.reach import short_of
 from specbench.drafters.tree import tree_draft
 from specbench.models.heads.medusa import ParallelHeads, build_parallel_heads
 from specbench.models.quant.apply import quantise_head
@@ -98,6 +100,14 @@ class ParallelDrafter:
         self._rows_of = DraftRows(vocabulary)
         self._hidden: dict[int, Tensor] = {}
 
+    @classmethod
+    def noted(cls, heads: ParallelHeads, shape: TreeShape, context: BuildContext) -> Self:
+        """The drafter of an arm; the shape that it drafts is noted for records."""
+        kept = shape.cut(heads.count)
+        kind = "chain" if kept.breadth == 1 else "static"
+        context.note_growth({"kind": kind, "sampling": "greedy", **kept.facts()})
+        return cls(heads, kept, context.vocabulary)
+
     def room(self, k: int) -> int:
         """Nodes of the shape down to depth ``k``."""
         return self._sizes[min(max(k, 0), self._shape.depth)]
@@ -121,10 +131,7 @@ class ParallelDrafter:
             BrokenRowsError: a row of a head names no token.
         """
         depth = [max(0, min(n, self._shape.depth)) for n in budget]
-        short = [
-            ShortDraft.DRAFTER_STOPPED if n < asked else ShortDraft.NONE
-            for n, asked in zip(depth, budget, strict=True)
-        ]
+        short = short_of(depth, budget, ShortDraft.DRAFTER_STOPPED)
         active = [b for b, n in enumerate(depth) if n]
         if not active:
             return no_draft(short, self._hidden[rows[0].slab].device)

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specbench.decoding.protocols import Acceptance, Draft
 from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.drafters.accepted import Accepted
 from specbench.drafters.grow.packed import PackedAdvance
+from specbench.drafters.reach import within_context
 from specbench.models.packed_batch import Segment, pack
 from specbench.models.target import PackedForward
 
@@ -47,10 +48,7 @@ class PrefixModel:
     def begin(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> list[int]:
         """A step begins: the longest path that may be drafted per row, within the context."""
         self._advance = None
-        return [
-            max(0, min(n, self._context - row.length)) if row.slab in self._carried else 0
-            for row, n in zip(rows, budget, strict=True)
-        ]
+        return within_context(rows, budget, self._context, self._carried)
 
     def first(self, rows: Sequence[DecodedSequence]) -> Tensor:
         """Logits [B, V'] behind the committed tokens; zeros for rows without room."""
@@ -62,33 +60,24 @@ class PrefixModel:
         self._advance = PackedAdvance(self._model, rows, [row.length for row in rows])
         return self._advance
 
-    def observe(
-        self,
-        rows: Sequence[DecodedSequence],
-        accepted: Sequence[Sequence[int]],
-        following: Sequence[int],
-    ) -> None:
+    def observe(self, rows: Sequence[DecodedSequence], accepted: Sequence[Accepted]) -> None:
         """Keep and feed what is committed next: the accepted tokens and the one behind them.
 
         Args:
             rows: as in ``advance``.
-            accepted: per row the tokens of the accepted path, from any drafter.
-            following: per row the token after it.
+            accepted: their verdicts; the accepted path may be any drafter's.
         """
         pool, owner = self._model.pool, self._model.owner
         fed, starts, tokens = [], [], []
-        for b, (row, path, token) in enumerate(zip(rows, accepted, following, strict=True)):
-            # A request that ends here, or outgrew the draft, needs no further logits.
-            ends = row.remaining <= len(path) + 1
-            beyond = row.length + len(path) + 1 > self._context
-            if row.slab not in self._carried or ends or beyond:
+        for b, (row, one) in enumerate(zip(rows, accepted, strict=True)):
+            if row.slab not in self._carried or not one.goes_on(row, self._context):
                 self._carried.pop(row.slab, None)
                 continue
-            known = self._advance.along(b, path) if self._advance else []
+            known = self._advance.along(b, one.tokens) if self._advance else []
             pool.keep(owner, row.slab, known)
             fed.append(row)
             starts.append(row.length + len(known))
-            tokens.append([*path[len(known) :], token])
+            tokens.append([*one.tokens[len(known) :], one.following])
         self._feed(fed, starts, tokens)
 
     def release(self, rows: Sequence[DecodedSequence]) -> None:
@@ -114,12 +103,3 @@ class PrefixModel:
         for row, segment, line in zip(rows, segments, logits, strict=True):
             self._model.pool.set_length(self._model.owner, row.slab, segment.start + segment.count)
             self._carried[row.slab] = line
-
-
-def accepted_tokens(draft: Draft, acceptance: Acceptance) -> list[list[int]]:
-    """Tokens of the accepted path of every request."""
-    ids, counts = draft.tree.ids.tolist(), acceptance.n_accepted.tolist()
-    return [
-        [line[node] for node in path[:count]]
-        for line, path, count in zip(ids, acceptance.path.tolist(), counts, strict=True)
-    ]

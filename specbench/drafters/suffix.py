@@ -18,12 +18,12 @@ from collections.abc import Hashable, Sequence
 
 import torch
 
-from specbench.core.trace import ShortDraft
 from specbench.core.warm_up import measured_suite
 from specbench.decoding.protocols import CHOSEN, Draft, DrafterInfo, DraftFacts
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.build import BuildContext, choice, whole
 from specbench.drafters.chain import one_hot_draft
+from specbench.drafters.reach import looked_up
 from specbench.drafters.stateless import StatelessDrafter
 from specbench.drafters.suffix_answers import Answers
 from specbench.drafters.suffix_match import Bounds, best_continuation
@@ -103,7 +103,7 @@ class SuffixDrafter(StatelessDrafter):
             self.lookup(row, room) if room > 0 else []
             for row, room in zip(rows, budget, strict=True)
         ]
-        short = [_reason(len(line), room) for line, room in zip(tokens, budget, strict=True)]
+        short = looked_up([len(line) for line in tokens], budget)
         return one_hot_draft(tokens, short, self._device)
 
     def lookup(self, row: DecodedSequence, room: int) -> list[int]:
@@ -149,11 +149,3 @@ def _number(options: dict[str, object], name: str, default: float, arm: str) -> 
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UsageError(f"arm {arm}: {name}={value!r} is not a number", f"e.g. {default}")
     return float(value)
-
-
-def _reason(found: int, room: int) -> ShortDraft:
-    if room <= 0:
-        return ShortDraft.LIMIT
-    if found == 0:
-        return ShortDraft.NO_MATCH
-    return ShortDraft.NONE if found == room else ShortDraft.DRAFTER_STOPPED

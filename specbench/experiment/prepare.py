@@ -153,7 +153,7 @@ def prepare(loaded: Loaded) -> Prepared:
     arms = tuple(experiment.arms())
     factors = check_arms(arms, experiment.workload.temperatures, experiment.allow_lossy)
     if not experiment.on_server and experiment.engine != "scripted":
-        _locate_models(experiment, arms)
+        locate_models(experiment.target.model, experiment.target.revision, arms)
     workload = _without_plain(experiment.workload, arms)
     _check_arrival(experiment)
     _check_engine(experiment, conditions := _conditions(workload, experiment.target.context))
@@ -213,14 +213,19 @@ def _check_engine(experiment: Experiment, conditions: Conditions) -> None:
         check(conditions.samplings, conditions.concurrency)
 
 
-def _locate_models(experiment: Experiment, arms: Sequence[ArmSpec]) -> None:
-    locate(experiment.target.model, revision=experiment.target.revision)
+def locate_models(target: object, revision: object, arms: Sequence[ArmSpec]) -> None:
+    """Find the target and every draft model and head of the arms, before any of them loads.
+
+    Raises:
+        UsageError, PrerequisiteError: as ``models.locate``.
+    """
+    locate(str(target), revision=revision if isinstance(revision, str) else None)
     for arm in arms:
         options = arm.drafter_options
-        several, revision = options.get("models"), options.get("revision")
+        several, own = options.get("models"), options.get("revision")
         for model in [options.get("model"), *(several if isinstance(several, list) else ())]:
             if isinstance(model, str) and model != UNTRAINED:
-                locate(model, revision=revision if isinstance(revision, str) else None)
+                locate(model, revision=own if isinstance(own, str) else None)
 
 
 def _chosen(suite: Suite, workload: Workload, split: str) -> tuple[Prompt, ...]:

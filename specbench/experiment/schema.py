@@ -108,6 +108,20 @@ class Experiment(Border):
         ]
         return [ArmSpec(PLAIN, engine=self.engine), *declared]
 
+    def members(self) -> list[tuple[str, Experiment]]:
+        """Each value of its study with the experiment of that run; empty where it is no study.
+
+        A value is named as its run holds it, 1 of a key that takes decimals as "1.0": by that name
+        a study finds its runs again.
+
+        Raises:
+            ValidationError: the key does not take one of the values.
+        """
+        if (study := self.study) is None:
+            return []
+        members = [self.member(value) for value in study.values]
+        return [(study.held(getattr(one, study.table)), one) for one in members]
+
     def member(self, value: object) -> Experiment:
         """The experiment of one value of its study, which is no study itself.
 
@@ -117,13 +131,9 @@ class Experiment(Border):
         assert self.study is not None
         study, table = self.study, getattr(self, self.study.table)
         given = {**table.model_dump(exclude_unset=True), study.name: value}
-        return self.model_copy(
-            update={
-                "study": None,
-                "title": f"{self.title or self.name}, {study.key} = {value}",
-                study.table: type(table).model_validate(given),
-            }
-        )
+        changed = type(table).model_validate(given)
+        title = f"{self.title or self.name}, {study.key} = {study.held(changed)}"
+        return self.model_copy(update={"study": None, "title": title, study.table: changed})
 
     def resolved(self) -> dict[str, object]:
         """Every key with its value, defaults included; keys without a value are left out.
@@ -172,17 +182,23 @@ def check(data: Mapping[str, object], source: str) -> Experiment:
         )
     try:
         experiment = Experiment.model_validate(data)
-        members = [experiment.member(value) for value in _values(experiment)]
+        members = experiment.members()
     except ValidationError as error:
         findings = [_finding(item["loc"], item) for item in error.errors(include_url=False)]
         raise UsageError(f"{source}: " + f"\n{source}: ".join(findings)) from error
-    for each in [experiment, *members]:
+    _refuse_same_value([name for name, _ in members], source)
+    for each in [experiment, *(member for _, member in members)]:
         _refuse_quant(each, source)
     return experiment
 
 
-def _values(experiment: Experiment) -> Sequence[object]:
-    return () if experiment.study is None else experiment.study.values
+def _refuse_same_value(names: Sequence[str], source: str) -> None:
+    """Refuse a study that would measure one value twice, however it is written."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(
+            f"{source}: study.values: a value occurs twice: {twice}", f"write {WRITE['values']}"
+        )
 
 
 QUANTISING = ("native", "scripted")

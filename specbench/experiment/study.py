@@ -17,16 +17,14 @@ from specbench.results.study import Member, StudyFolder, StudySummary, create_st
 
 
 def member_experiments(loaded: Loaded) -> dict[str, Prepared]:
-    """Value, as text, -> the experiment of that run, checked as any other is.
+    """Value, as its run holds it, -> the experiment of that run, checked as any other is.
 
     Raises:
         UsageError, PrerequisiteError: as ``prepare``.
     """
-    experiment = loaded.experiment
-    assert experiment.study is not None
     return {
-        str(value): prepare(replace(loaded, experiment=experiment.member(value)))
-        for value in experiment.study.values
+        value: prepare(replace(loaded, experiment=member))
+        for value, member in loaded.experiment.members()
     }
 
 
@@ -40,10 +38,14 @@ def begin_study(loaded: Loaded, out: Path) -> StudyFolder:
 
 def _planned(experiment: Experiment, name: str) -> StudySummary:
     assert experiment.study is not None
-    values = tuple(map(str, experiment.study.values))
+    values = _values(experiment)
     members = tuple(Member(value, "", False, "not begun") for value in values)
     title = experiment.title or experiment.name
     return StudySummary(name, title, experiment.study.key, values, members=members)
+
+
+def _values(experiment: Experiment) -> tuple[str, ...]:
+    return tuple(value for value, _ in experiment.members())
 
 
 def refuse_other_study(folder: StudyFolder, experiment: Experiment) -> None:
@@ -58,7 +60,7 @@ def refuse_other_study(folder: StudyFolder, experiment: Experiment) -> None:
             f"{folder.path} is a study, and this experiment is none",
             "leave the experiment out: --resume reads the study's own",
         )
-    values = tuple(map(str, asked.values))
+    values = _values(experiment)
     if (asked.key, values) != (begun.key, begun.values):
         raise UsageError(
             f"study {begun.study} cannot be resumed: it varies {begun.key} over "

@@ -41,13 +41,6 @@ class Study(Border):
             raise ValueError(f"a study cannot vary it; {', '.join(LIFTED)} can be varied")
         return key
 
-    @field_validator("values")
-    @classmethod
-    def _different(cls, values: list[object]) -> list[object]:
-        if len(set(map(str, values))) != len(values):
-            raise ValueError("a value occurs twice")
-        return values
-
     @property
     def table(self) -> str:
         """The table that the key is in."""
@@ -57,3 +50,7 @@ class Study(Border):
     def name(self) -> str:
         """The key inside its table."""
         return self.key.partition(".")[2]
+
+    def held(self, table: object) -> str:
+        """The value of the key in a checked table, as text."""
+        return str(getattr(table, self.name))

@@ -1,7 +1,7 @@
 """Small trees of drafts: every draw that their children can take, and its chance.
 
 The children of a node are k independent draws (a repeated token is tried again but stays one node),
-k draws without replacement, or the k most likely tokens.
+k draws without replacement, one draw of each of k drafters, or the k most likely tokens.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class TreeTable:
         kind: how the children of a node are chosen.
         shape: children per node at depth 1, 2, ...
         temperature: of the target, 1 or 0.
+        others: drafts of the second child of a node and those behind it, where every child has a
+            drafter of its own (``TrialKind.INDEPENDENT``).
     """
 
     name: str
@@ -34,6 +36,12 @@ class TreeTable:
     kind: TrialKind
     shape: tuple[int, ...]
     temperature: float = 1.0
+    others: tuple[Tensor, ...] = ()
+
+    @property
+    def drafts(self) -> tuple[Tensor, ...]:
+        """Rows of every drafter, in the order of its trials."""
+        return self.draft, *self.others
 
     @property
     def length(self) -> int:
@@ -81,10 +89,31 @@ class DrawnTree:
         )
 
 
+def children(
+    rows: Sequence[Sequence[float]], count: int, kind: TrialKind
+) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Every ordered choice of children below a node, with its chance.
+
+    Args:
+        rows: of every drafter; all kinds but one draw from the first alone.
+        count: children.
+        kind: how they are chosen.
+    """
+    if kind is not TrialKind.INDEPENDENT:
+        yield from choices(rows[0], count, kind)
+        return
+    for drawn in product(range(len(rows[0])), repeat=count):
+        mass = 1.0
+        for row, token in zip(rows[:count], drawn, strict=True):
+            mass *= row[token]
+        if mass > 0:
+            yield drawn, mass
+
+
 def choices(
     row: Sequence[float], count: int, kind: TrialKind
 ) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Every ordered choice of children under a draft row, with its chance.
+    """Every ordered choice of children under one draft row, with its chance.
 
     Without replacement a row with too few tokens gives as many as it has.
     """
@@ -109,14 +138,14 @@ def choices(
 
 def drawn_trees(table: TreeTable) -> list[DrawnTree]:
     """All trees behind all starts, or behind token 0 alone where the table is context-free."""
-    rows = table.draft.double().tolist()
-    found = [DrawnTree(start) for start in starts(table.target, table.draft)]
+    drafts = [draft.double().tolist() for draft in table.drafts]
+    found = [DrawnTree(start) for start in starts(table.target, *table.drafts)]
     frontier = [[ROOT] for _ in found]
     for count in table.shape:
         grown: list[DrawnTree] = []
         leaves: list[list[int]] = []
         for tree, open_nodes in zip(found, frontier, strict=True):
-            for bigger in _level(tree, open_nodes, rows, count, table.kind):
+            for bigger in _level(tree, open_nodes, drafts, count, table.kind):
                 grown.append(bigger)
                 leaves.append(list(range(len(tree.tokens), len(bigger.tokens))))
         found, frontier = grown, leaves
@@ -124,11 +153,16 @@ def drawn_trees(table: TreeTable) -> list[DrawnTree]:
 
 
 def _level(
-    tree: DrawnTree, nodes: Sequence[int], rows: list[list[float]], count: int, kind: TrialKind
+    tree: DrawnTree,
+    nodes: Sequence[int],
+    drafts: list[list[list[float]]],
+    count: int,
+    kind: TrialKind,
 ) -> Iterator[DrawnTree]:
     """The tree with one level more, for every choice below each of ``nodes``."""
     if not nodes:
         yield tree
         return
-    for children, mass in choices(rows[tree.token(nodes[0])], count, kind):
-        yield from _level(tree.grown(nodes[0], children, mass), nodes[1:], rows, count, kind)
+    rows = [draft[tree.token(nodes[0])] for draft in drafts]
+    for drawn, mass in children(rows, count, kind):
+        yield from _level(tree.grown(nodes[0], drawn, mass), nodes[1:], drafts, count, kind)

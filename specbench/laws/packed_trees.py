@@ -15,7 +15,10 @@ from specbench.laws.rounds import PAD
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Drawn trees as tensors: C trees, N nodes, R trials, padded to the largest."""
+    """Drawn trees as tensors: C trees, N nodes, R trials, padded to the largest.
+
+    ``trial_place`` is the place of a trial among those of its parent.
+    """
 
     start: Tensor
     mass: Tensor
@@ -24,6 +27,7 @@ class Packed:
     counts: tuple[int, ...]
     trial_parent: Tensor
     trial_node: Tensor
+    trial_place: Tensor
 
     def tree(self, places: Tensor) -> TokenTree:
         """The trees at the given places."""
@@ -31,9 +35,15 @@ class Packed:
         return TokenTree(self.ids[places], self.parents[places], counts, False)
 
     def trials(self, places: Tensor, kind: TrialKind) -> Trials:
-        """Their trials; law row 0 is the root's, law row 1 + n that of node n."""
+        """Their trials; law row 0 is the root's, law row 1 + n that of node n.
+
+        Where every child has a drafter of its own, the rows of the drafters follow each other.
+        """
         parent = self.trial_parent[places]
-        return Trials(parent, self.trial_node[places], parent + 1, kind)
+        law = parent + 1
+        if kind is TrialKind.INDEPENDENT:
+            law = law + self.trial_place[places] * (self.ids.shape[1] + 1)
+        return Trials(parent, self.trial_node[places], law, kind)
 
 
 def packed(trees: Sequence[DrawnTree]) -> Packed:
@@ -52,4 +62,10 @@ def packed(trees: Sequence[DrawnTree]) -> Packed:
         tuple(len(tree.tokens) for tree in trees),
         table([[parent for parent, _ in tree.trials] for tree in trees], trials, ROOT),
         table([[node for _, node in tree.trials] for tree in trees], trials, PAD),
+        table([_places(tree) for tree in trees], trials, 0),
     )
+
+
+def _places(tree: DrawnTree) -> list[int]:
+    parents = [parent for parent, _ in tree.trials]
+    return [parents[:i].count(parent) for i, parent in enumerate(parents)]

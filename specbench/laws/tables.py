@@ -47,9 +47,9 @@ class LawTable:
         return 2 * (self.k + 1) + 1
 
 
-def starts(target: Tensor, draft: Tensor) -> range:
+def starts(target: Tensor, *drafts: Tensor) -> range:
     """Tokens that rounds can begin behind; token 0 stands for all where the rows are the same."""
-    same = (target == target[0]).all() and (draft == draft[0]).all()
+    same = all(bool((rows == rows[0]).all()) for rows in (target, *drafts))
     return range(1 if same else len(target))
 
 

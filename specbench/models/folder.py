@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from specbench.errors import PrerequisiteError
 
@@ -53,7 +54,7 @@ def weight_files(path: Path, *, allow_pickle: bool = False) -> list[Path]:
         indexes.append(path / "pytorch_model.bin.index.json")
     for index in indexes:
         if index.is_file():
-            shards = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+            shards = _shards(index)
             if missing := [name for name in shards if not (path / name).is_file()]:
                 raise PrerequisiteError(
                     f"{path} lacks {len(missing)} of {len(shards)} weight files: {missing[0]} …",
@@ -72,6 +73,25 @@ def weight_files(path: Path, *, allow_pickle: bool = False) -> list[Path]:
             "convert them to safetensors, or allow pickles explicitly",
         )
     raise PrerequisiteError(f"{path} has no *.safetensors file", "fetch or copy the model again")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; empty where there is no such file. PrerequisiteError for anything else."""
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise PrerequisiteError(f"{path} is not JSON: {error}", "fetch the model again") from None
+    return value if isinstance(value, dict) else {}
+
+
+def _shards(index: Path) -> list[str]:
+    """Files that an index names, sorted. PrerequisiteError: it names none."""
+    weight_map = read_json(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise PrerequisiteError(f"{index} has no weight_map", "fetch or copy the model again")
+    return sorted(set(map(str, weight_map.values())))
 
 
 def read_record(folder: Path) -> Mapping[str, object] | None:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from specbench.errors import PrerequisiteError
-from specbench.models.folder import check_folder, read_record
+from specbench.models.folder import check_folder, read_json, read_record
 from specbench.models.gguf_tokenizer import read_facts
 from specbench.models.heads.describe import Heads, describe_heads
-from specbench.models.heads.files import Checkpoint, files_hash, open_checkpoint, read_json
+from specbench.models.heads.files import Checkpoint, files_hash, open_checkpoint
+from specbench.models.heads.foreign import architectures
 from specbench.models.heads.layouts.llama_config import text_config
 from specbench.models.heads.target_facts import Target
-from specbench.models.locate import Location
+from specbench.models.locate import Location, fetch_hint
 from specbench.models.weights import weight_hash
 
 
@@ -76,7 +77,7 @@ def describe(location: Location, target: Target | None = None) -> Description:
     """
     if location.path is None:
         raise PrerequisiteError(
-            f"{location.name} is not on this disk", f"type: specbench models fetch {location.name}"
+            f"{location.name} is not on this disk", f"type: {fetch_hint(location.name)}"
         )
     if location.path.is_file():
         return _gguf(location, location.path)
@@ -91,14 +92,15 @@ def _folder(location: Location, path: Path, target: Target | None) -> Descriptio
     if not only_a_head:
         files = check_folder(path, allow_pickle=True, needs_tokenizer=False)
     config = checkpoint.config
-    text = text_config(config.get("transformer_layer_config") or config)
+    inner = config.get("transformer_layer_config")
+    text = text_config(inner if isinstance(inner, Mapping) else config)
     stored = [checkpoint.stored(name) for name in checkpoint.files]
     tokenizer = read_json(path / "tokenizer_config.json")
     record = read_record(path) or {}
     recorded = record.get("tokenizer_notes")
     return Description(
         **_origin(location, path),
-        architecture=next(iter(config.get("architectures") or ()), config.get("model_type")),
+        architecture=_architecture(config),
         parameters=sum(prod(t.shape) for t in stored),
         layers=_first(text, "num_hidden_layers", "n_layer"),
         hidden=_first(text, "hidden_size", "n_embd"),
@@ -120,9 +122,15 @@ def _folder(location: Location, path: Path, target: Target | None) -> Descriptio
     )
 
 
+def _architecture(config: Mapping[str, Any]) -> str | None:
+    kind = config.get("model_type")
+    return next(iter(architectures(config)), None if kind is None else str(kind))
+
+
 def _opened(path: Path) -> tuple[Checkpoint, list[str]]:
     """The checkpoint in a folder; one without tensors, and a note, where names cannot be read."""
-    pickled = any(path.glob("*.bin")) and not any(path.glob("*.safetensors"))
+    whole = any(path.glob("*.safetensors"))
+    pickled = (any(path.glob("*.bin")) and not whole) or any(path.glob("medusa_lm_head.pt"))
     if pickled and find_spec("torch") is None:
         config = read_json(path / "config.json")
         return Checkpoint(path, config, {}), ["names in pickled weights need torch to be read"]
@@ -184,8 +192,11 @@ def _token(value: object) -> str | None:
 
 def _count_tokens(tokenizer: Mapping[str, Any]) -> int | None:
     """Real ids in a tokenizer.json: of the vocabulary (a mapping or a list) and added tokens."""
-    vocabulary = tokenizer.get("model", {}).get("vocab")
-    if vocabulary is None:
+    model = tokenizer.get("model")
+    vocabulary = model.get("vocab") if isinstance(model, Mapping) else None
+    if not isinstance(vocabulary, (dict, list)):
         return None
     ids = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
-    return len({*ids, *(t["id"] for t in tokenizer.get("added_tokens", ()))})
+    added = tokenizer.get("added_tokens")
+    more = [t.get("id") for t in added if isinstance(t, Mapping)] if isinstance(added, list) else []
+    return len({*ids, *more})

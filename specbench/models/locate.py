@@ -111,7 +111,7 @@ def _hub(
 ) -> Location:
     snapshot = cached_snapshot(name, revision)
     options = f" --revision {revision}" if revision != "main" else ""
-    hint = f"type, with the network on: specbench models fetch {name}{options}"
+    hint = f"type, with the network on: {fetch_hint(name, options)}"
     if snapshot is None and offline:
         close = nearest(name, _cached_hub_ids() or ["nothing cached"])
         raise PrerequisiteError(
@@ -129,6 +129,12 @@ def _hub(
             ) from None
         return Location("hub", name, revision, None, f"hub {name}@{revision}, to be completed")
     return Location("hub", name, snapshot.name, snapshot, f"hub {name}@{snapshot.name}")
+
+
+def fetch_hint(name: str, options: str = "") -> str:
+    """Commands that fetch a hub repository; its name does not tell a head from a model."""
+    command = "specbench models fetch"
+    return f"{command} {name}{options} (a drafting head: {command} --head {name}{options})"
 
 
 def _check(path: Path, allow_pickle: bool, needs_tokenizer: bool) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -10,6 +13,7 @@ from specbench.core.manifest import SCHEMA_VERSION, Manifest
 from specbench.errors import UsageError
 
 Document = dict[str, object]
+T = TypeVar("T")
 
 MIGRATIONS: Mapping[int, Callable[[Document], Document]] = {}
 """Version n -> the step from n to n + 1. None yet: version 1 is the first."""
@@ -57,6 +61,26 @@ def read_manifest(document: Mapping[str, object], source: str) -> Manifest:
         item = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in item["loc"])
         raise ResultError(f"{source}: {key} = {item['input']!r}: {item['msg']}") from error
+
+
+def strict_json(document: Document) -> str:
+    """A document as it is written to a file; ValueError for numbers that JSON does not have."""
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_document(path: Path, adapter: TypeAdapter[T], hint: str) -> T:
+    """What a JSON file of results says; ResultError names what is wrong with it.
+
+    Args:
+        hint: how to get the file back.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+        if not isinstance(document, dict):
+            raise ValueError("not a JSON object")
+        return adapter.validate_python(upgrade(document, str(path)))
+    except (OSError, ValueError, ValidationError) as error:
+        raise ResultError(f"{path}: cannot be read: {error}", hint) from error
 
 
 def manifest_document(manifest: Manifest) -> Document:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from dataclasses import dataclass
@@ -11,29 +10,48 @@ from pathlib import Path
 
 from specbench.core.manifest import Manifest
 from specbench.errors import UsageError
-from specbench.results.schema import manifest_document
+from specbench.results.schema import manifest_document, strict_json
+
+MANIFEST, STUDY = "manifest.json", "study.json"
+"""The files that make a folder a run, and a study."""
 
 
 @dataclass(frozen=True, slots=True)
-class RunFolder:
-    """The files of one run."""
+class ExperimentFolder:
+    """What an experiment left: the folder of a run or a study."""
 
     path: Path
 
     @property
-    def manifest(self) -> Path:
-        """What the run is, written before it begins."""
-        return self.path / "manifest.json"
-
-    @property
     def experiment(self) -> Path:
-        """The resolved experiment; running it again repeats the run."""
+        """The resolved experiment, a [study] table included; running it again repeats it all."""
         return self.path / "experiment.toml"
 
     @property
     def passed(self) -> Path:
         """The experiment as it was passed."""
         return self.path / "experiment.passed.toml"
+
+    def begin(self, passed: str, resolved: str) -> None:
+        """Make the folder with both; UsageError where it exists: nothing is overwritten."""
+        try:
+            self.path.mkdir(parents=True)
+        except FileExistsError as error:
+            raise UsageError(
+                f"{self.path} exists already", f"continue it with --resume {self.path}"
+            ) from error
+        write_atomic(self.passed, passed)
+        write_atomic(self.experiment, resolved)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder(ExperimentFolder):
+    """The files of one run."""
+
+    @property
+    def manifest(self) -> Path:
+        """What the run is, written before it begins."""
+        return self.path / MANIFEST
 
     @property
     def traces(self) -> Path:
@@ -120,16 +138,6 @@ def new_run_id(settings: str, now: datetime | None = None) -> str:
 def create_run(out: Path, manifest: Manifest, passed: str, resolved: str) -> RunFolder:
     """Make the folder of a new run with its manifest and experiment; nothing is overwritten."""
     folder = RunFolder(out / manifest.run)
-    try:
-        folder.path.mkdir(parents=True)
-    except FileExistsError as error:
-        raise UsageError(
-            f"{folder.path} exists already", f"continue it with --resume {manifest.run}"
-        ) from error
-    write_atomic(folder.passed, passed)
-    write_atomic(folder.experiment, resolved)
-    document = json.dumps(
-        manifest_document(manifest), indent=2, ensure_ascii=False, allow_nan=False
-    )
-    write_atomic(folder.manifest, document + "\n")
+    folder.begin(passed, resolved)
+    write_atomic(folder.manifest, strict_json(manifest_document(manifest)))
     return folder

@@ -2,52 +2,38 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from specbench.core.manifest import SCHEMA_VERSION, Manifest
-from specbench.errors import UsageError
-from specbench.results.read import load_manifest
-from specbench.results.schema import ResultError, upgrade
-from specbench.results.store import RunFolder, write_atomic
+from specbench.results.read import find_folder, load_manifest
+from specbench.results.schema import read_document, strict_json
+from specbench.results.store import MANIFEST, STUDY, ExperimentFolder, RunFolder, write_atomic
 from specbench.results.summary import Figure
 
 
 @dataclass(frozen=True, slots=True)
-class StudyFolder:
+class StudyFolder(ExperimentFolder):
     """The files of a study; its runs are folders inside."""
-
-    path: Path
 
     @property
     def document(self) -> Path:
         """What the study is and, once its runs are done, what it found."""
-        return self.path / "study.json"
+        return self.path / STUDY
 
     @property
     def page(self) -> Path:
         """The same to read."""
         return self.path / "study.md"
 
-    @property
-    def experiment(self) -> Path:
-        """The resolved experiment, its [study] table included."""
-        return self.path / "experiment.toml"
-
-    @property
-    def passed(self) -> Path:
-        """The experiment as it was passed."""
-        return self.path / "experiment.passed.toml"
-
     def runs(self, key: str) -> dict[str, RunFolder]:
         """Value of the key, as text, -> the run with that value."""
         table, _, name = key.partition(".")
         found = {}
-        for path in sorted(self.path.glob("*/manifest.json")):
+        for path in sorted(self.path.glob(f"*/{MANIFEST}")):
             folder = RunFolder(path.parent)
             held = load_manifest(folder).experiment.get(table)
             if isinstance(held, Mapping) and name in held:
@@ -130,50 +116,26 @@ _STUDY = TypeAdapter(StudySummary)
 
 def study_text(summary: StudySummary) -> str:
     """The study as a strict JSON document."""
-    document = _STUDY.dump_python(summary, mode="json")
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return strict_json(_STUDY.dump_python(summary, mode="json"))
 
 
 def read_study(folder: StudyFolder) -> StudySummary:
     """What study.json says; ResultError names what is wrong with it."""
-    path = folder.document
-    try:
-        document = json.loads(path.read_bytes())
-        if not isinstance(document, dict):
-            raise ValueError("not a JSON object")
-        return _STUDY.validate_python(upgrade(document, str(path)))
-    except (OSError, ValueError, ValidationError) as error:
-        raise ResultError(f"{path}: cannot be read: {error}", "restore the file") from error
+    return read_document(folder.document, _STUDY, "restore the file")
 
 
 def create_study(out: Path, summary: StudySummary, passed: str, resolved: str) -> StudyFolder:
     """Make the folder of a new study; nothing is overwritten."""
     folder = StudyFolder(out / summary.study)
-    try:
-        folder.path.mkdir(parents=True)
-    except FileExistsError as error:
-        raise UsageError(
-            f"{folder.path} exists already", f"continue it with --resume {folder.path}"
-        ) from error
-    write_atomic(folder.passed, passed)
-    write_atomic(folder.experiment, resolved)
+    folder.begin(passed, resolved)
     write_atomic(folder.document, study_text(summary))
     return folder
 
 
 def find_study(name: str, out: Path) -> StudyFolder | None:
-    """The study behind a path, an id or ``last``; None where that is no study.
-
-    ``last`` is the newest of runs and studies; a run inside a study is part of that.
-    """
-    if name == "last":
-        begun = [*out.glob("*/study.json"), *out.glob("*/manifest.json")]
-        newest = max(begun, key=lambda path: path.parent.name, default=None)
-        return StudyFolder(newest.parent) if newest and newest.name == "study.json" else None
-    for path in (Path(name), out / name):
-        if (path / "study.json").is_file():
-            return StudyFolder(path)
-    return None
+    """The study behind a name, as ``find_folder`` takes it; None where that is no study."""
+    path = find_folder(name, out)
+    return StudyFolder(path) if path is not None and (path / STUDY).is_file() else None
 
 
 def member_manifests(folder: StudyFolder, summary: StudySummary) -> dict[str, Manifest]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from specbench.core.manifest import SCHEMA_VERSION, UNQUANTISED
-from specbench.results.schema import ResultError, upgrade
+from specbench.results.schema import read_document, strict_json
 from specbench.results.store import RunFolder
 
 DETECTED, UNSEEN = "differs", "not seen"
@@ -97,18 +96,10 @@ _SUMMARY = TypeAdapter(Summary)
 
 def summary_text(summary: Summary) -> str:
     """The summary as a strict JSON document."""
-    document = _SUMMARY.dump_python(summary, mode="json")
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return strict_json(_SUMMARY.dump_python(summary, mode="json"))
 
 
 def read_summary(folder: RunFolder) -> Summary:
     """The summary written at the end of a run; ResultError names what is wrong with it."""
-    path = folder.summary_json
-    try:
-        document = json.loads(path.read_bytes())
-        if not isinstance(document, dict):
-            raise ValueError("not a JSON object")
-        return _SUMMARY.validate_python(upgrade(document, str(path)))
-    except (OSError, ValueError, ValidationError) as error:
-        hint = f"specbench rescore {folder.path} makes it again"
-        raise ResultError(f"{path}: cannot be read: {error}", hint) from error
+    hint = f"specbench rescore {folder.path} makes it again"
+    return read_document(folder.summary_json, _SUMMARY, hint)

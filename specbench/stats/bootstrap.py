@@ -53,14 +53,14 @@ def total_ratio(
         empty: reason given where no unit holds an observation.
         groups: label of each unit's group (start of the server); None or one label = one level.
     """
-    top, bottom = _columns(numerator, denominator)
+    top, bottom = unit_columns(numerator, denominator)
     held = bottom != 0.0
     if not held.any():
         return nothing(empty, unit)
     columns = (top[held], bottom[held])
     if groups is not None and several(kept := _labels(groups, held)):
         return _nested(columns, _total_ratio, kept, seed, unit, level)
-    return _interval(columns, _total_ratio, seed, unit, level, method)
+    return interval(columns, _total_ratio, seed, unit, level, method)
 
 
 def ratio_interval(
@@ -89,14 +89,14 @@ def ratio_interval(
         unit: unit of the result.
         groups: label of each unit's group (start of the server); None or one label = one level.
     """
-    columns = _columns(numerator_a, denominator_a, numerator_b, denominator_b)
+    columns = unit_columns(numerator_a, denominator_a, numerator_b, denominator_b)
     if len(columns[0]) == 0:
         return nothing("no paired unit", unit)
     if any(column.sum() == 0.0 for column in columns[1:]):
         return nothing("a total of the ratio is zero", unit)
     if groups is not None and several(kept := _labels(groups, np.full(len(columns[0]), True))):
         return _nested(columns, ratio_of_ratios, kept, seed, unit, level)
-    return _interval(columns, ratio_of_ratios, seed, unit, level, method)
+    return interval(columns, ratio_of_ratios, seed, unit, level, method)
 
 
 def ratio_of_ratios(num_a: Array, den_a: Array, num_b: Array, den_b: Array, axis: int = -1) -> Any:
@@ -105,12 +105,21 @@ def ratio_of_ratios(num_a: Array, den_a: Array, num_b: Array, den_b: Array, axis
         return _total_ratio(num_a, den_a, axis) / _total_ratio(num_b, den_b, axis)
 
 
+def difference_of_totals(
+    num_a: Array, den_a: Array, num_b: Array, den_b: Array, axis: int = -1
+) -> Any:
+    """sum num_a / sum den_a - sum num_b / sum den_b along ``axis``."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _total_ratio(num_a, den_a, axis) - _total_ratio(num_b, den_b, axis)
+
+
 def _total_ratio(num: Array, den: Array, axis: int = -1) -> Any:
     with np.errstate(divide="ignore", invalid="ignore"):
         return num.sum(axis=axis) / den.sum(axis=axis)
 
 
-def _columns(*arrays: ArrayLike) -> tuple[Array, ...]:
+def unit_columns(*arrays: ArrayLike) -> tuple[Array, ...]:
+    """Totals as columns of one entry per unit; ValueError where their lengths differ."""
     columns = tuple(np.asarray(array, dtype=np.float64) for array in arrays)
     if any(column.shape != columns[0].shape or column.ndim != 1 for column in columns):
         shapes = [column.shape for column in columns]
@@ -149,14 +158,22 @@ def _too_few(units: int) -> str:
     return f"no interval: {units} independent units, {FEWEST_UNITS} are needed"
 
 
-def _interval(
+def interval(
     columns: tuple[Array, ...],
     statistic: Statistic,
     seed: int,
     unit: str,
     level: float,
     method: str,
+    what: str = "",
 ) -> Quantity:
+    """A statistic of columns with its bootstrap interval over units.
+
+    Args:
+        statistic: of the columns, along the axis of units.
+        method: "BCa" (falls back to the percentile interval where undefined) or "percentile".
+        what: words for the method's name: what the interval is of.
+    """
     value, units = float(statistic(*columns)), len(columns[0])
     if units < FEWEST_UNITS:
         return Quantity(value, unit, n=units, method=_too_few(units))
@@ -164,7 +181,7 @@ def _interval(
     for attempt in tries:
         low, high = _bounds(columns, statistic, seed, level, attempt)
         if np.isfinite(low) and np.isfinite(high):
-            name = f"bootstrap-{attempt} over {units} units"
+            name = f"bootstrap-{attempt}{what} over {units} units"
             if attempt != method:
                 name += f" ({method} undefined)"
             return Quantity(value, unit, low, high, level, units, name)

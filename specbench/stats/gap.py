@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
-from specbench.core.quantity import Quantity, nothing
-from specbench.stats.bootstrap import FEWEST_UNITS, RESAMPLES
+from specbench.core.quantity import Quantity
+from specbench.stats.bootstrap import difference_of_totals, unit_columns
 from specbench.stats.power import ALPHA, POWER
+from specbench.stats.spread import detectable
 
 
 def detectable_gap(
@@ -22,26 +21,9 @@ def detectable_gap(
     alpha: float = ALPHA,
     power: float = POWER,
 ) -> Quantity:
-    """(z(1 - alpha/2) + z(power)) * s, with s the bootstrap deviation of the difference.
+    """What ``stats.spread.detectable`` says of sum num_a / sum den_a - sum num_b / sum den_b.
 
-    A two-sided test at ``alpha`` finds a difference of this size between
-    sum num_a / sum den_a and sum num_b / sum den_b with probability ``power`` (normal
-    approximation). The counterpart of ``stats.power.detectable_difference``, which is relative.
+    The counterpart of ``stats.power.detectable_difference``, which is relative.
     """
-    columns = [
-        np.asarray(column, np.float64)
-        for column in (numerator_a, denominator_a, numerator_b, denominator_b)
-    ]
-    units = len(columns[0])
-    if units < FEWEST_UNITS:
-        return nothing(f"{units} independent units, {FEWEST_UNITS} are needed", unit)
-    rng = np.random.default_rng(seed)
-    times = rng.multinomial(units, np.full(units, 1 / units), size=RESAMPLES)
-    top_a, bottom_a, top_b, bottom_b = (times @ column for column in columns)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = top_a / bottom_a - top_b / bottom_b
-    if not np.isfinite(found).all():
-        return nothing("some resamples hold no observation", unit)
-    z = float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power))
-    name = f"two-sided alpha {alpha:g}, power {power}, bootstrap spread over {units} units"
-    return Quantity(z * float(found.std(ddof=1)), unit, n=units, method=name)
+    columns = unit_columns(numerator_a, denominator_a, numerator_b, denominator_b)
+    return detectable(columns, difference_of_totals, seed=seed, unit=unit, alpha=alpha, power=power)

@@ -145,6 +145,61 @@ def test_a_target_for_what_is_no_head(tmp_path, target):
     assert isinstance(done.exception, UsageError)
 
 
+def test_a_target_that_is_not_on_this_disk(tmp_path):
+    made.eagle3(tmp_path / "head")
+    done, _ = inspect(tmp_path / "head", "--target", "org/not-cached")
+    assert isinstance(done.exception, PrerequisiteError)
+    assert "org/not-cached is not on this disk" in done.exception.message
+    assert done.exception.hint == "type: specbench models fetch org/not-cached"
+
+
+def test_a_target_in_a_gguf_file(tmp_path):
+    made.eagle3(tmp_path / "head")
+    (tmp_path / "target.gguf").touch()
+    done, _ = inspect(tmp_path / "head", "--target", tmp_path / "target.gguf")
+    assert isinstance(done.exception, UsageError)
+    assert "is a GGUF file" in done.exception.message
+
+
+@pytest.mark.parametrize("offline", ["0", "1"])
+def test_a_head_that_is_not_on_this_disk(monkeypatch, offline):
+    monkeypatch.setenv("HF_HUB_OFFLINE", offline)
+    done, _ = inspect("org/not-cached")
+    assert isinstance(done.exception, PrerequisiteError)
+    assert "models fetch org/not-cached" in done.exception.hint
+    assert "models fetch --head org/not-cached" in done.exception.hint
+
+
+def test_a_head_that_cannot_be_laid_out_does_not_fit(tmp_path, target):
+    tensors = made.eagle3_tensors()
+    tensors["midlayer.self_attn.k_proj.weight"] = made.noise(32, 32)
+    made.write(tmp_path / "head", made.llama_config(), tensors, "model.safetensors")
+    done, lines = inspect(tmp_path / "head", "--target", target)
+    assert isinstance(done.exception, PrerequisiteError)
+    assert "k_proj.weight is [32, 32], wanted [32, 64]" in lines["problem"]
+    assert "fits" not in lines
+
+
+def test_of_several_modules_the_first_is_used(tmp_path):
+    stored = mtp_fixtures.nextn(tmp_path / "one", copies="none")
+    config = json.loads((tmp_path / "one" / "config.json").read_text())
+    first, second = (f"model.layers.{made.LAYERS + i}." for i in (0, 1))
+    more = {name.replace(first, second): tensor + 1 for name, tensor in stored.items()}
+    made.write(tmp_path / "two", config, made.small_model() | stored | more, "model.safetensors")
+    done, lines = inspect(tmp_path / "two")
+    assert done.exit_code == 0, done.output
+    assert lines["holds"].startswith("2 modules (only the first is used) with deepseek's")
+    assert "2 modules; only the first is read, and it is used at every step" in done.stdout
+
+
+def test_qwen_next_names_its_server(tmp_path):
+    mtp_fixtures.qwen_next(tmp_path / "model")
+    done, lines = inspect(tmp_path / "model")
+    assert done.exit_code == 0, done.output
+    assert lines["head"].endswith("(qwen_mtp), not run natively")
+    assert lines["runs on"] == "vLLM or SGLang as method mtp"
+
+
 def test_as_json(tmp_path):
     made.eagle3_specforge(tmp_path / "head")
     done, _ = inspect(tmp_path / "head", "--json")

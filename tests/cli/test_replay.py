@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 
 import pytest
 
@@ -31,12 +32,13 @@ def test_a_table_for_people(run, capsys):
     shown = capsys.readouterr()
     lines = [text.split() for text in shown.out.splitlines() if text.startswith("prompts")]
     assert [(x[1], x[2], x[3]) for x in lines] == [
-        ("0.0", "ngram", "1"),
-        ("0.0", "ngram", "3"),
-        ("0.0", "layer_skip:layers=2", "1"),
-        ("0.0", "layer_skip:layers=2", "3"),
+        ("0", "ngram", "1"),
+        ("0", "ngram", "3"),
+        ("0", "layer_skip:layers=2", "1"),
+        ("0", "layer_skip:layers=2", "3"),
     ]
     assert "never how fast" in shown.out
+    assert max(map(len, shown.out.splitlines())) <= 120
     assert "loading draft ngram" in shown.err
 
 
@@ -55,7 +57,8 @@ def test_csv_has_unrounded_numbers_and_the_trace_file_names_the_run(run, capsys)
     arguments[3] = "2,3"
     capsys.readouterr()
     assert call(["replay", str(run.traces), *arguments, "--limit", "2"]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    shown = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(shown.out)))
     assert [(row["k"], row["items"]) for row in rows] == [("2", "2"), ("3", "2")] * 2
     assert all(float(row["accept_length"]) >= 1 for row in rows)
 
@@ -64,8 +67,34 @@ def test_all_arms_of_an_experiment(run, capsys):
     source = run.path.parent.parent / "experiment.toml"
     arguments = ("--arms", source, "--k", 1, "--limit", 1, "--temperature", 0, "--format", "md")
     assert replay(run, *arguments) == 0
-    rows = [text for text in capsys.readouterr().out.splitlines() if "prompts" in text]
+    shown = capsys.readouterr().out.splitlines()
+    rows = [text for text in shown if "prompts" in text]
     assert [row.split(" | ")[2] for row in rows] == ["lookup", "skip", "second"]
+    assert "- skip is scored as under rejection, not under its rule target_match" in shown
+    assert any(text.startswith("- Nothing was decoded") for text in shown)
+
+
+def test_records_that_are_left_out_are_told_in_every_form(run, capsys, tmp_path):
+    torn = tmp_path / "run"
+    shutil.copytree(run.path, torn)
+    lines = (torn / "traces.jsonl").read_text().splitlines(keepends=True)
+    traces = [json.loads(line) for line in lines]
+    for trace in traces:
+        if trace.get("key", {}).get("item") == "p1":
+            trace["prompt_hash"] = "0" * 64
+    (torn / "traces.jsonl").write_text("".join(json.dumps(trace) + "\n" for trace in traces))
+    arguments = ["replay", str(torn), "--draft", "ngram", "--k", "1", "--temperature", "0"]
+    said = "left out 2: prompt differs (template, tokenizer or suite changed)"
+    assert call([*arguments, "--format", "md"]) == 0
+    assert f"- {said}" in capsys.readouterr().out.splitlines()
+    assert call([*arguments, "--format", "csv"]) == 0
+    shown = capsys.readouterr()
+    assert said in shown.err.splitlines()
+    assert "left out" not in shown.out
+    assert call(arguments) == 0
+    assert said in capsys.readouterr().out.splitlines()
+    assert call([*arguments, "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["left_out"].values()) == [2]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +126,16 @@ def test_other_weights_exit_with_6(run, capsys, tmp_path):
 
 def test_a_run_that_is_not_there(capsys):
     assert call(["replay", "nowhere", "--draft", "ngram"]) == 3
-    assert "no run 'nowhere'" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no run 'nowhere'" in said
+    assert "--runs names the folder of runs" in said
+
+
+def test_last_of_an_empty_folder_names_the_option_of_this_command(capsys, tmp_path):
+    assert call(["replay", "last", "--draft", "ngram", "--runs", str(tmp_path)]) == 3
+    said = capsys.readouterr().err
+    assert "name the folder of runs with --runs" in said
+    assert "--out" not in said
 
 
 @pytest.mark.parametrize(

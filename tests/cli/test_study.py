@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 
 import pytest
 
 from specbench.cli.main import call
 from specbench.engines import scripted
 from specbench.engines.scripted import ScriptedEngine
+from specbench.errors import PrerequisiteError
 from tests.cli.scripted_runs import Bench
 
 STUDY = """
@@ -140,6 +142,8 @@ def test_plan_prints_all_runs_and_runs_none(bench, capsys):
     shown = capsys.readouterr().out
     for place, value in enumerate(("none", "int8", "int4"), start=1):
         assert f"run {place} of 3: target.quant = {value}" in shown
+    # 3 runs of 3 arms on 6 prompts of 1 turn, up to 25 tokens each.
+    assert "3 runs together: 54 requests, up to 1350 tokens, about" in shown
     assert bench.run(path, "--plan", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["target.quant"] for row in rows] == ["none", "int8", "int4"]
@@ -261,3 +265,80 @@ def test_sampling_can_be_varied_and_only_that_setting_may_differ(bench, capsys):
     capsys.readouterr()
     assert call(["show", str(the_study(bench))]) == 6
     assert "sampling" in capsys.readouterr().err
+
+
+def of_penalty(bench, values):
+    study = STUDY.replace('"target.quant"', '"workload.repetition_penalty"')
+    return experiment(bench, items=2, study=study.replace('["none", "int8", "int4"]', values))
+
+
+def test_whole_numbers_of_a_decimal_key_find_their_runs_again(bench, capsys):
+    path = of_penalty(bench, "[1, 1.1]")
+    assert bench.run(path) == 0
+    found = document(bench)
+    assert found["complete"]
+    assert found["values"] == ["1.0", "1.1"]
+    assert [(member["value"], bool(member["run"])) for member in found["members"]] == [
+        *(("1.0", True), ("1.1", True)),
+    ]
+    assert [row["value"] for row in found["rows"]] == ["1.0"] * 2 + ["1.1"] * 2
+    assert "workload.repetition_penalty = 1.0" in capsys.readouterr().out
+    engines, before = len(bench.engines), len(list(the_study(bench).iterdir()))
+    assert bench.run("--resume", the_study(bench)) == 0
+    assert bench.run(path, "--resume", the_study(bench)) == 0
+    assert bench.run(of_penalty(bench, "[1.0, 1.1]"), "--resume", the_study(bench)) == 0
+    assert len(bench.engines) == engines
+    assert len(list(the_study(bench).iterdir())) == before
+    assert call(["rescore", str(the_study(bench))]) == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "twice"),
+    [
+        ("workload.repetition_penalty", "[1, 1.0]", "1.0"),
+        ("workload.system_policy", '["merge", "merge-into-user"]', "merge-into-user"),
+    ],
+)
+def test_one_value_written_in_two_ways_is_there_twice(bench, capsys, key, values, twice):
+    settings = ["--set", f"study.key={key}", "--set", f"study.values={values}"]
+    assert bench.run(experiment(bench), *settings) == 2
+    assert f"study.values: a value occurs twice: {twice}" in capsys.readouterr().err
+    assert not bench.engines
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["replay", "--draft", "ngram", "--runs"], ["fidelity", "--out"], ["show", "--out"]],
+)
+def test_a_study_where_one_run_is_needed_names_its_runs(bench, capsys, command):
+    bench.run(experiment(bench, items=2))
+    study = the_study(bench)
+    for name in ("last", study.name, str(study)):
+        capsys.readouterr()
+        several = [name] if command[0] == "show" else []
+        assert call([command[0], name, *several, *command[1:], str(bench.out)]) == 2
+        said = capsys.readouterr().err
+        assert f"{study} is a study, and one run is needed" in said
+        for run, value in zip(runs(bench), ("none", "int8", "int4"), strict=True):
+            assert f"{run}  (test title, target.quant = {value})" in said
+
+
+def test_a_study_of_which_no_run_has_begun_says_how_to_begin(bench, capsys):
+    bench.run(experiment(bench, items=2))
+    for run in runs(bench):
+        shutil.rmtree(run)
+    capsys.readouterr()
+    assert call(["fidelity", "last", "--out", str(bench.out)]) == 2
+    said = capsys.readouterr().err
+    assert f"none of its runs has begun: specbench run --resume {the_study(bench)}" in said
+
+
+def test_no_study_is_begun_that_could_not_run(bench, monkeypatch):
+    def missing(self):
+        if self.prepared.experiment.target.quant == "int4":
+            raise PrerequisiteError("no engine for the third run")
+
+    monkeypatch.setattr("specbench.experiment.session.Session._require_engine", missing)
+    assert bench.run(experiment(bench)) == 3
+    assert not list(bench.out.iterdir())
+    assert not bench.engines

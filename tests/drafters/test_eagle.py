@@ -168,6 +168,30 @@ def test_built_from_an_arms_options(published, drafter, family, options, room):
     assert noted.kv_bytes == 2 * 2 * 12 * 4
 
 
+@pytest.mark.parametrize(
+    ("options", "growth"),
+    [
+        (
+            {"tree": "2x1"},
+            {
+                "kind": "static",
+                "sampling": "sampled",
+                "nodes": 4,
+                "depth": 2,
+                "paths": [[0], [1], [0, 0], [1, 0]],
+            },
+        ),
+        ({"nodes": 12, "top_k": 4}, {"kind": "dynamic", "nodes": 12, "top_k": 4}),
+    ],
+)
+def test_how_drafts_grow_is_recorded_with_the_head(published, options, growth):
+    made_for = context()
+    Eagle3Drafter.build({"model": "some/head", **options}, made_for)
+    (noted,) = made_for.loaded
+    assert noted.facts["growth"] == growth
+    assert noted.facts["family"] == "eagle3"
+
+
 def test_a_built_drafter_drafts_within_the_heads_own_context(published):
     made_for = context()
     made = Eagle3Drafter.build({"model": "some/head", "tree": "chain"}, made_for)

@@ -13,7 +13,7 @@ from specbench.models.locate import DEMO_MODEL, locate
 
 pytestmark = pytest.mark.model
 
-NEW_TOKENS = 16
+NEW_TOKENS = 8
 QUESTIONS = (
     "Name three rivers in France.",
     "Write a Python function that reverses a list.",

@@ -1,5 +1,7 @@
 """Options of trees: what they build, what they declare, and what is refused."""
 
+from hashlib import sha256
+
 import pytest
 
 from specbench.decoding.protocols import ANY, CHOSEN, SAMPLED, DrafterInfo
@@ -53,6 +55,41 @@ def test_the_shape_and_the_sizes_are_the_ones_asked_for():
     )
     assert found.draft.tree.counts == (7,)
     assert found.draft.proposed == (2 + 4 + 4,)
+
+
+def test_what_a_search_found_is_what_is_recorded(tmp_path):
+    """The chances of paths are 0.7, 0.2, then 0.7 x 0.5 and so on; the best three are a tree."""
+    file = tmp_path / "accuracies.json"
+    file.write_text('{"accuracies": [[0.7, 0.2], [0.5, 0.1]]}')
+    options = {"tree": f"best_first:3:{file}"}
+    known = {"kind": "static", "sampling": "sampled", "nodes": 3}
+    assert growth(options).facts() == {**known, "depth": 2, "paths": [[0], [1], [0, 0]]}
+    # The same option, another file: 0.7, 0.63 and 0.567 along one path.
+    file.write_text('{"accuracies": [[0.7, 0.2], [0.9, 0.1], [0.9, 0.1]]}')
+    assert growth(options).facts() == {**known, "depth": 3, "paths": [[0], [0, 0], [0, 0, 0]]}
+
+
+def test_large_shapes_are_recorded_by_hash():
+    listed = "[" + ",".join(f"[{rank}]" for rank in range(65)) + "]"
+    found = growth({"tree": "65", **GREEDY}).facts()
+    assert found == {
+        "kind": "static",
+        "sampling": "greedy",
+        "nodes": 65,
+        "depth": 1,
+        "paths_sha256": sha256(listed.encode()).hexdigest(),
+    }
+    # Nodes that are listed in another order are the same shape.
+    backwards = [[rank] for rank in reversed(range(65))]
+    assert growth({"tree": backwards, **GREEDY}).facts() == found
+    assert len(growth({"tree": "64"}).facts()["paths"]) == 64
+
+
+def test_chains_and_dynamic_trees_are_recorded():
+    assert growth({}).facts() == {"kind": "chain", "sampling": "sampled"}
+    assert growth(GREEDY).facts() == {"kind": "chain", "sampling": "greedy"}
+    sizes = {"nodes": 7, "top_k": 2}
+    assert growth(sizes, "dynamic").facts() == {"kind": "dynamic", **sizes}
 
 
 def drafts(options, default):

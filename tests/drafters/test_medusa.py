@@ -68,6 +68,8 @@ def test_what_is_loaded_is_recorded(built):
 def test_a_tree_that_is_cut_is_recorded(built):
     drafter, loaded = built(MedusaDrafter, {}, checkpoint(heads=2))
     assert drafter.room(4) == 38
+    growth = loaded.facts["growth"]
+    assert (growth["kind"], growth["nodes"], growth["depth"]) == ("static", 38, 2)
     assert loaded.facts["oddities"] == ["the tree has depth 4; with 2 heads it is cut to 2"]
     _, loaded = built(MedusaDrafter, {"tree": "chain"}, checkpoint(heads=2))
     assert loaded.facts["oddities"] == []

@@ -158,6 +158,7 @@ def test_by_default_the_layer_lies_in_the_targets_own_folder(published, targets)
     assert {k: made.room(k) for k in (1, 3)} == {1: 1, 3: 3}
     facts = made_for.loaded[0].facts
     assert facts["oddities"] == []
+    assert facts["growth"] == {"kind": "chain", "sampling": "sampled"}
     assert (facts["head"]["order"], facts["head"]["recycle"]) == ("hidden_first", "pre_norm")
 
 

@@ -12,7 +12,9 @@ from specbench.suites.templates import messages_for_turn
 
 pytestmark = pytest.mark.model
 
-K, NEW_TOKENS, PER_SUITE = 4, 16, 2
+K, NEW_TOKENS, PER_SUITE = 4, 8, 2
+REPEATING = 16
+"""Tokens of the request that repeats: enough to accept whole drafts of suffix decoding."""
 REPEATED = "The sun rose over the green hills and the birds began to sing. " * 4
 
 
@@ -49,12 +51,12 @@ def real(tmp_path_factory):
     opened.close()
 
 
-def request_of(real, ids, suite, item):
+def request_of(real, ids, suite, item, count=NEW_TOKENS):
     return Request(
         RequestKey(suite, item, 0, 0.0, 0),
         tuple(ids),
         Sampling(0.0),
-        Limits(NEW_TOKENS, context=real.context_limit),
+        Limits(count, context=real.context_limit),
         real.stops(),
         seed=1,
     )
@@ -70,7 +72,7 @@ def asked(real):
         shortest = sorted(lines, key=lambda pair: len(pair[1]))[:PER_SUITE]
         found += [request_of(real, ids, suite, name) for name, ids in shortest]
     ids = real._loaded.tokenizer(REPEATED)["input_ids"]
-    return [*found, request_of(real, ids, "list", "repeated")]
+    return [*found, request_of(real, ids, "list", "repeated", REPEATING)]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +84,7 @@ def plain(real, asked):
     ("arm", "nodes", "requests"),
     [
         # A published tree is much for a CPU: one request is enough.
-        ("medusa", 63, slice(-1, None)),
+        ("medusa", 63, slice(1)),
         ("tree", 3 + 6 + 6, slice(None)),
         ("chain", K, slice(None)),
         ("blockwise", K, slice(None)),

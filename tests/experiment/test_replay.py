@@ -12,10 +12,10 @@ from specbench.core.manifest import UNKNOWN
 from specbench.core.quantity import Quantity, nothing
 from specbench.core.trace import Finish
 from specbench.errors import NotComparable, PrerequisiteError, UsageError
-from specbench.experiment.replay.drafts import Drafts, check_drafts, named_drafts
+from specbench.experiment.replay.drafts import Drafts, named_drafts, scorable
 from specbench.experiment.replay.records import chosen
 from specbench.experiment.replay.run import Asked, Hooks, replay_drafts
-from specbench.experiment.replay.table import document, flat, lines, shown
+from specbench.experiment.replay.table import document, flat, grid, lines, shown
 from specbench.metrics.acceptance import accept_length, accepted_mean
 from specbench.results.read import read_run
 from tests.experiment.replayed_run import ITEMS, write_model, write_run
@@ -120,6 +120,28 @@ def test_figures_for_people_and_for_programs(found):
     assert shown(replace(one, alpha=Quantity(0.5, "1")))["alpha"] == "0.500"
 
 
+def test_the_console_has_room_for_its_columns(found):
+    table = lines(found)
+    made = grid(table, "lookup")
+    assert "outside vocabulary" not in made.header  # no draft here has a vocabulary of its own
+    row = dict(zip(made.header, made.rows[-1], strict=True))
+    last = table[-1]
+    length, gap = last.accept_length, last.difference
+    assert (row["T"], row["draft"], row["k"]) == ("0.8", "second", "4")
+    assert row["accept length [95 %]"] == (
+        f"{length.number():.2f} [{length.low:.2f}, {length.high:.2f}]"
+    )
+    assert row["against lookup"] == f"{gap.number():+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
+    assert row["no draft"] == "0.000"
+    assert dict(zip(made.header, made.rows[0], strict=True))["against lookup"] == ""
+    alone = grid([replace(table[0], alpha=nothing("why", "1"))], "lookup")
+    assert "against lookup" not in alone.header
+    assert alone.rows[0][alone.header.index("alpha")] == "n/a[1]"
+    assert "why" in alone.footnotes[0]
+    other = grid([replace(last, outside=Quantity(0.25, "1"))], "lookup")
+    assert other.rows[0][other.header.index("outside vocabulary")] == "0.250"
+
+
 def test_the_document_holds_what_the_table_was_made_of(recorded, found):
     table = lines(found)
     made = json.loads(json.dumps(document(found, table), allow_nan=False))
@@ -196,7 +218,7 @@ def test_drafts_that_say_nothing(texts, message):
 )
 def test_drafts_are_checked_as_arms_are(text, message):
     with pytest.raises(UsageError, match=message):
-        check_drafts(drafts(text).specs, [0.0])
+        scorable(drafts(text), [0.0])
 
 
 def test_arms_of_an_experiment_by_name(folder, recorded):
@@ -232,10 +254,78 @@ def test_drawn_trees_are_for_temperature_0(monkeypatch):
     monkeypatch.setattr(
         catalog, "resolve", lambda table, name: Drawn() if name == "drawn" else resolve(table, name)
     )
-    specs = [ArmSpec("drawn", "drawn", 1, "multi_round")]
-    check_drafts(specs, [0.0])
-    with pytest.raises(UsageError, match=r"without_replacement.*temperature 0\.8"):
-        check_drafts(specs, [0.0, 0.8])
+    one = Drafts((ArmSpec("drawn", "drawn", 1, "multi_round"),))
+    assert scorable(one, [0.0]) == one
+    with pytest.raises(UsageError, match=r"without_replacement.*temperature 0\.8") as refused:
+        scorable(one, [0.0, 0.8])
+    assert refused.value.hint == "add --temperature 0"
+    with pytest.raises(UsageError) as refused:
+        scorable(one, [0.8])
+    assert refused.value.hint == "leave them out"
+
+
+TREE = "draft_model:model=a/b,tree=2x2"
+SEVERAL = "multi_draft:models=['a/b', 'c/d']"
+
+
+def test_drawn_drafts_that_were_named_are_refused_together(monkeypatch):
+    with pytest.raises(UsageError) as refused:
+        scorable(drafts("ngram", TREE, SEVERAL), [0.0, 1.0])
+    assert f"{TREE} (without_replacement), {SEVERAL} (independent)" in refused.value.message
+    # A sampled chain draws one candidate, greedy trees draw none; several models make no chain.
+    assert refused.value.hint == (
+        f"add --temperature 0, or give {TREE} sampling=greedy or tree=chain, "
+        f"or give {SEVERAL} sampling=greedy"
+    )
+    for way in ("sampling=greedy", "tree=chain"):
+        mended = f"{TREE},{way}" if way.startswith("s") else TREE.replace("tree=2x2", way)
+        scorable(drafts("ngram", mended, f"{SEVERAL},sampling=greedy"), [0.0, 1.0])
+
+
+def test_of_the_arms_of_an_experiment_those_that_can_are_scored():
+    asked = named_drafts((), "drafters")
+    found = scorable(asked, [0.0, 1.0])
+    # draft_tree, multi_draft, eagle1 and the static tree of eagle3_traversal draw several.
+    left = ["draft_tree", "multi_draft", "eagle1", "eagle3_traversal"]
+    names = [spec.name for spec in asked.specs]
+    assert [spec.name for spec in found.specs] == [name for name in names if name not in left]
+    assert [name for name in names if f"{name} (" in found.left_out] == left
+    assert "temperature 1 " in found.left_out
+    assert "add --temperature 0" in found.left_out
+    assert scorable(asked, [0.0]) == asked
+    only = replace(asked, specs=tuple(spec for spec in asked.specs if spec.name in left))
+    with pytest.raises(UsageError, match="draft_tree"):
+        scorable(only, [1.0])
+
+
+def test_a_draft_that_is_not_there_is_named_before_the_target_loads(recorded):
+    for options in ("draft_model:model=./none", "multi_draft:models=['./none', './none']"):
+        heard = []
+        asked = Asked(drafts("ngram", options), (1,), "plain", (0.0,))
+        with pytest.raises(PrerequisiteError, match=r"no folder \./none"):
+            replay_drafts(recorded, asked, Hooks(heard.append))
+        assert heard == []
+
+
+def test_another_target_is_not_looked_up_at_the_revision_of_the_run(recorded, folder):
+    target = {**recorded.manifest.experiment["target"], "revision": "abc"}
+    experiment = {**recorded.manifest.experiment, "target": target}
+    other = replace(recorded, manifest=replace(recorded.manifest, experiment=experiment))
+    asked = Asked(drafts("ngram"), (1,), "plain", (0.0,), 1, target={"model": str(folder / "tiny")})
+    assert replay_drafts(other, asked).requests
+
+
+def test_a_replay_that_scores_nothing_has_no_table(recorded, monkeypatch):
+    class Failed:
+        failed = "draft broke"
+
+    monkeypatch.setattr(
+        "specbench.engines.drafts.replay.DraftReplay.run",
+        lambda self, found, *rest: [Failed() for _ in found],
+    )
+    with pytest.raises(PrerequisiteError, match="no record of this run was scored") as none:
+        replay_drafts(recorded, Asked(drafts("ngram"), (1,), "plain"))
+    assert none.value.hint == f"{4 * ITEMS}: draft broke"
 
 
 def test_the_wrong_records_are_refused(recorded):

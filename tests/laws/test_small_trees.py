@@ -1,12 +1,16 @@
 """Drawn trees by hand, published acceptance of several candidates, and the best possible one."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from specbench import catalog
 from specbench.decoding.tree import PAD, ROOT, TrialKind
-from specbench.laws.drawn_trees import DrawnTree, TreeTable, choices, drawn_trees
-from specbench.laws.packed_trees import packed
+from specbench.laws.drawn_trees import DrawnTree, TreeTable, children, choices, drawn_trees
+from specbench.laws.listed_rules import tree_outcomes
+from specbench.laws.outcome import Status
+from specbench.laws.packed_trees import Packed, packed
 from specbench.laws.tables import everywhere
 from specbench.laws.trees import TREES, best_acceptance, beyond_best, tree_law
 from specbench.verify.multi_round import RULE as MULTI_ROUND
@@ -28,6 +32,42 @@ def test_choices_by_hand():
     assert list(choices(row, 2, TrialKind.DETERMINISTIC_SET)) == [((0, 1), 1.0)]
     scarce = dict(choices([0.75, 0.25, 0.0], 3, TrialKind.WITHOUT_REPLACEMENT))
     assert scarce == pytest.approx({(0, 1): 0.75, (1, 0): 0.25})
+
+
+def test_children_of_several_drafters_by_hand():
+    """Each child from the row of its own drafter; equal ones are tried twice."""
+    rows = [0.5, 0.5, 0.0], [0.25, 0.0, 0.75]
+    found = dict(children(rows, 2, TrialKind.INDEPENDENT))
+    assert found == {(0, 0): 0.125, (0, 2): 0.375, (1, 0): 0.125, (1, 2): 0.375}
+    assert dict(children(rows, 1, TrialKind.INDEPENDENT)) == {(0,): 0.5, (1,): 0.5}
+    assert list(children(rows, 2, TrialKind.DETERMINISTIC_SET)) == [((0, 1), 1.0)]
+
+
+def test_every_trial_of_several_drafters_has_the_law_row_of_its_own():
+    """Two nodes: three rows of the first drafter, then three of the second."""
+    tree = DrawnTree(2).grown(ROOT, (1, 0), 0.25).grown(0, (0, 0), 0.5)
+    trials = packed([tree]).trials(torch.tensor([0]), TrialKind.INDEPENDENT)
+    assert trials.parent.tolist() == [[ROOT, ROOT, 0, 0]]
+    assert trials.law.tolist() == [[0, 4, 1, 5]]
+
+
+@pytest.mark.parametrize("rule", ["multi_round", "traversal"])
+def test_the_first_drafters_law_for_every_trial_is_caught(rule, monkeypatch):
+    """What ``specbench laws`` says of a rule that reads the law of another drafter."""
+    table = next(one for one in TREES if one.name == "independent: 2 children, four tokens")
+    resolved = catalog.resolve("rules", rule).configure({})
+    (right,) = tree_outcomes(rule, resolved, [table])
+    assert right.status is Status.PASSED
+    trials = Packed.trials
+    monkeypatch.setattr(
+        Packed,
+        "trials",
+        lambda self, places, kind: replace(
+            trials(self, places, kind), law=self.trial_parent[places] + 1
+        ),
+    )
+    (wrong,) = tree_outcomes(rule, resolved, [table])
+    assert wrong.status is Status.FAILED
 
 
 @pytest.mark.parametrize("table", TREES, ids=lambda table: table.name)

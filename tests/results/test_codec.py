@@ -68,7 +68,9 @@ def test_columns_of_different_length_are_refused():
 
 
 def test_totals_and_windows_come_back_as_they_were():
-    tally = Tally("counters", drafted_steps=60, verified=180, accepted=120, accepted_at=[50, 40, 30])
+    tally = Tally(
+        "counters", drafted_steps=60, verified=180, accepted=120, accepted_at=[50, 40, 30]
+    )
     kept = trace(tally=tally, counted=Counted.USAGE, cached_tokens=3, sent_ns=1_002)
     assert decode_trace(encode_trace(kept)) == kept
     windows = [Window(1, tally), Window(2, None, "other traffic")]

@@ -5,9 +5,14 @@ A rank path (0, 2, 1) is the second candidate below the third below the best of 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+_LISTED = 64
+"""Nodes up to which a record lists rank paths instead of their hash."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,18 @@ class TreeShape:
         for parent, rank in zip(self.parents, self.ranks, strict=True):
             found.append((*(found[parent] if parent >= 0 else ()), rank))
         return found
+
+    def facts(self) -> dict[str, object]:
+        """Nodes, depth, and the rank paths or, of a large shape, their hash: for records.
+
+        Paths are listed by depth, then by rank, whatever order the nodes are in.
+        """
+        paths = [list(path) for path in sorted(self.paths(), key=lambda path: (len(path), path))]
+        size = {"nodes": len(self), "depth": self.depth}
+        if len(paths) <= _LISTED:
+            return {**size, "paths": paths}
+        text = json.dumps(paths, separators=(",", ":"))
+        return {**size, "paths_sha256": hashlib.sha256(text.encode()).hexdigest()}
 
     def cut(self, depth: int) -> TreeShape:
         """The nodes of at most ``depth``; they are the first ones."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from specbench.drafters.eagle.variant import EagleDrafter, eagle_info
+from specbench.models.heads.layouts.taps import ENTERING, LEAVING
 
 INFO = eagle_info(
     "eagle3",
@@ -20,7 +21,9 @@ INFO = eagle_info(
     tree="dynamic",
     options={
         "recycle": "hidden state of the next drafted token: pre_norm or post_norm; SpecForge files "
-        "do not tell theirs (the checkpoint's)"
+        "do not tell theirs (the checkpoint's)",
+        "layers": "side of the layer numbers in the file: entering or leaving a layer; SpecForge "
+        "files do not tell theirs (by the first number)",
     },
 )
 
@@ -31,4 +34,7 @@ class Eagle3Drafter(EagleDrafter):
     info = INFO
     family = "eagle3"
     tree = "dynamic"
-    switches: ClassVar[Mapping[str, tuple[str, ...]]] = {"recycle": ("pre_norm", "post_norm")}
+    switches: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "recycle": ("pre_norm", "post_norm"),
+        "layers": (ENTERING, LEAVING),
+    }

@@ -9,8 +9,14 @@ from specbench.decoding.protocols import DrafterInfo
 from specbench.drafters.build import BuildContext
 from specbench.drafters.draft_rows import DraftRows
 from specbench.drafters.features.drafter import FeatureDrafter
-from specbench.drafters.features.loaded import chosen_switches, positions_known, switched
+from specbench.drafters.features.loaded import (
+    chosen_switches,
+    positions_known,
+    switched,
+    with_layers,
+)
 from specbench.drafters.grow.choose import TREE_OPTIONS, growth_for, tree_facts
+from specbench.models.heads.configs import TargetShape
 from specbench.models.quant.settings import QUANT_OPTIONS
 
 
@@ -20,7 +26,8 @@ class EagleDrafter(FeatureDrafter):
     Attributes:
         family: of its checkpoints, see ``models.heads.configs.FAMILIES``.
         tree: default of the option.
-        switches: options that replace a switch of the checkpoint, with their values.
+        switches: options that replace a switch of the checkpoint, with their values; ``layers``
+            is the side of the layer numbers in its file.
     """
 
     family: ClassVar[str]
@@ -37,8 +44,13 @@ class EagleDrafter(FeatureDrafter):
         """
         growth = growth_for(options, DraftRows(context.vocabulary), context.arm, cls.tree)
         wanted = chosen_switches(options, cls.switches, context.arm)
+        side = wanted.pop("layers", None)
         checkpoint = switched(context.checkpoint(options, (cls.family,)), wanted)
+        if side is not None:
+            layers = TargetShape.of(context.target.config).layers
+            checkpoint = with_layers(checkpoint, side, layers, context.arm)
         head = context.own_head(options, checkpoint)
+        context.note_growth(growth.facts())
         return cls(head, growth, positions_known(checkpoint, context))
 
 

@@ -21,9 +21,11 @@ from torch import Tensor
 from specbench.core.trace import ShortDraft
 from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
 from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.drafters.accepted import accepted_of
 from specbench.drafters.chain import no_draft
 from specbench.drafters.features.advance import HeadAdvance
 from specbench.drafters.grow.growth import Growth
+from specbench.drafters.reach import short_of, within_context
 from specbench.models.heads.packed import PackedHead
 from specbench.models.packed_batch import Segment, pack
 
@@ -97,14 +99,8 @@ class FeatureDrafter:
 
     def propose(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> Draft:
         """Draft from the carried logits on; nothing beyond the head's context."""
-        room = [
-            max(0, min(n, self._context - row.length)) if row.slab in self._carried else 0
-            for row, n in zip(rows, budget, strict=True)
-        ]
-        short = [
-            ShortDraft.DRAFT_CONTEXT if n < max(0, asked) else ShortDraft.NONE
-            for n, asked in zip(room, budget, strict=True)
-        ]
+        room = within_context(rows, budget, self._context, self._carried)
+        short = short_of(room, budget, ShortDraft.DRAFT_CONTEXT)
         if not any(room):
             return no_draft(short, self._head.pool.device)
         # Rows without budget are not read; any request's will do.
@@ -124,23 +120,14 @@ class FeatureDrafter:
         taps: Mapping[Tap, Tensor],
     ) -> None:
         """Fill in the slots of the root and of every accepted node."""
-        accepted = acceptance.n_accepted.tolist()
-        paths = acceptance.path.tolist()
-        following = acceptance.next_token.tolist()
-        ids, places = draft.tree.ids.tolist(), verified.tolist()
         new = []
-        for b, row in enumerate(rows):
-            path = paths[b][: accepted[b]]
-            committed = len(path) + 1
-            # A request that ends here, or outgrew the head, needs no further logits.
-            ends = row.remaining <= committed
-            beyond = row.length + committed > self._context
-            if row.slab not in self._carried or ends or beyond:
+        judged = accepted_of(draft, acceptance)
+        for row, one, places in zip(rows, judged, verified.tolist(), strict=True):
+            if row.slab not in self._carried or not one.goes_on(row, self._context):
                 self._carried.pop(row.slab, None)
                 continue
-            tokens = [*(ids[b][node] for node in path), following[b]]
-            tapped = [places[b][0], *(places[b][1 + node] for node in path)]
-            new.append(Slots(row, row.length - 1, tokens, tapped))
+            tapped = [places[0], *(places[1 + node] for node in one.nodes)]
+            new.append(Slots(row, row.length - 1, [*one.tokens, one.following], tapped))
         self._refill(new, taps)
 
     def _refill(self, new: Sequence[Slots], taps: Mapping[Tap, Tensor]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from specbench.decoding.protocols import Tap
 from specbench.drafters.build import BuildContext, choice
+from specbench.errors import UsageError
 from specbench.models.heads.configs import EagleConfig, HeadCheckpoint
+from specbench.models.heads.layouts.taps import places_of
 
 
 def positions_known(checkpoint: HeadCheckpoint, context: BuildContext) -> int:
@@ -27,6 +30,41 @@ def chosen_switches(
         for name, values in switches.items()
         if name in options
     }
+
+
+def with_layers(checkpoint: HeadCheckpoint, side: str, layers: int, arm: str) -> HeadCheckpoint:
+    """The checkpoint with the side of its layer numbers that an arm says.
+
+    Args:
+        checkpoint: an EAGLE-3 head.
+        side: ``entering`` or ``leaving``.
+        layers: of the target.
+        arm: for messages.
+
+    Raises:
+        UsageError: a file that names no layers, so that no number has a side.
+        PrerequisiteError: a layer that the target does not have.
+    """
+    config = checkpoint.config
+    if not isinstance(config, EagleConfig) or not checkpoint.layer_ids:
+        raise UsageError(
+            f"arm {arm}: layers={side!r}, but {checkpoint.name} names no layers of the target",
+            "leave layers out; it says which side of the numbers in a file is meant",
+        )
+    taps = tuple(Tap(*place) for place in places_of(checkpoint.layer_ids, side, layers))
+    if taps == config.taps:
+        return checkpoint
+    told = f"layers = {side!r} by the arm, the checkpoint is read with {_described(config.taps)}"
+    return replace(
+        checkpoint,
+        config=replace(config, taps=taps),
+        oddities=(*checkpoint.oddities, told),
+    )
+
+
+def _described(taps: Sequence[Tap]) -> str:
+    """Hidden states in words."""
+    return ", ".join(f"{tap.side} {tap.layer}" for tap in taps)
 
 
 def switched(checkpoint: HeadCheckpoint, wanted: Mapping[str, str]) -> HeadCheckpoint:

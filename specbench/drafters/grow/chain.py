@@ -19,6 +19,7 @@ from specbench.decoding.tree import PAD
 from specbench.drafters.chain import chain_draft
 from specbench.drafters.draft_rows import DraftRows, laws_of
 from specbench.drafters.grow.advance import Advance, Frontier
+from specbench.drafters.grow.candidates import sampling_name
 
 
 class Chain:
@@ -40,6 +41,10 @@ class Chain:
     def room(self, k: int) -> int:
         """KV rows of the largest draft."""
         return k
+
+    def facts(self) -> dict[str, object]:
+        """Kind and sampling."""
+        return {"kind": "chain", "sampling": sampling_name(self._sampled)}
 
     def grow(
         self,

@@ -47,6 +47,10 @@ class Dynamic:
         processed = self._top_k * (k - 1)
         return max(processed, min(self._nodes, self._top_k + processed * self._top_k))
 
+    def facts(self) -> dict[str, object]:
+        """Kind and sizes."""
+        return {"kind": "dynamic", "nodes": self._nodes, "top_k": self._top_k}
+
     def grow(
         self,
         rows: Sequence[DecodedSequence],

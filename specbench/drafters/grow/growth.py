@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from torch import Tensor
@@ -18,6 +18,10 @@ class Growth(Protocol):
 
     def room(self, k: int) -> int:
         """Nodes that are processed or verified in a step with longest path ``k``, at most."""
+        ...
+
+    def facts(self) -> Mapping[str, object]:
+        """What is grown, as far as options do not spell it out, for records."""
         ...
 
     def grow(

@@ -20,7 +20,7 @@ from specbench.decoding.shapes.shape import TreeShape
 from specbench.decoding.tree import PAD, ROOT, TrialKind
 from specbench.drafters.draft_rows import DraftRows, laws_of
 from specbench.drafters.grow.advance import Advance, Frontier
-from specbench.drafters.grow.candidates import best_tokens, draft_numbers
+from specbench.drafters.grow.candidates import best_tokens, draft_numbers, sampling_name
 from specbench.drafters.tree import stopped, token_tree, tree_draft
 
 Below = dict[int, list[int]]
@@ -54,6 +54,7 @@ class Static:
             raise ValueError(f"the path {list(missing)} has no sibling of the rank before it")
         self._rows_of = rows_of
         self._sampled = sampled
+        self._shape = shape
         self._ranks = shape.ranks
         cuts = [shape.cut(depth) for depth in range(shape.depth + 1)]
         self._sizes = [len(cut) for cut in cuts]
@@ -62,6 +63,10 @@ class Static:
     def room(self, k: int) -> int:
         """Nodes of the shape down to depth ``k``."""
         return self._sizes[min(max(k, 0), len(self._sizes) - 1)]
+
+    def facts(self) -> dict[str, object]:
+        """Kind, sampling and the shape, whatever file or search it came from."""
+        return {"kind": "static", "sampling": sampling_name(self._sampled), **self._shape.facts()}
 
     def grow(
         self,

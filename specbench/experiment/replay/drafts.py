@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from specbench.catalog import nearest
@@ -27,17 +27,31 @@ class Facts(Protocol):
     tree: bool
 
 
+class Info(Protocol):
+    """What is asked of ``decoding.protocols.DrafterInfo``."""
+
+    options: Mapping[str, str]
+
+    def facts(self, options: Mapping[str, object]) -> Facts:
+        """What drafts are like under an arm's options."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Drafts:
     """What is replayed.
 
     Attributes:
         specs: one per draft; the name is what the draft is called in tables.
-        notes: what of an arm is not replayed.
+        notes: name of a draft -> what of its arm is not replayed.
+        whole: whether nobody named them: they are all arms of an experiment.
+        left_out: which arms of that are not scored, and why; empty for none.
     """
 
     specs: tuple[ArmSpec, ...]
-    notes: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = False
+    left_out: str = ""
 
 
 def named_drafts(texts: Sequence[str], arms: str | None) -> Drafts:
@@ -61,13 +75,15 @@ def named_drafts(texts: Sequence[str], arms: str | None) -> Drafts:
     if twice := next((text for text in chosen if chosen.count(text) > 1), None):
         raise UsageError(f"--draft {twice} is there twice", "leave one of them out")
     specs = [declared.get(text) or _parsed(text, list(declared)) for text in chosen]
-    notes = []
+    notes = {}
     for place, spec in enumerate(specs):
         rule = default_rule(spec.drafter, spec.drafter_options)
         if spec.rule != rule and spec.name in declared:
-            notes.append(f"{spec.name} is scored as under {rule}, not under its rule {spec.rule}")
+            notes[spec.name] = (
+                f"{spec.name} is scored as under {rule}, not under its rule {spec.rule}"
+            )
         specs[place] = replace(spec, rule=rule, rule_options={})
-    return Drafts(tuple(specs), tuple(notes))
+    return Drafts(tuple(specs), notes, whole=not texts)
 
 
 def _arms(source: str) -> dict[str, ArmSpec]:
@@ -120,28 +136,70 @@ def _value(text: str) -> object:
         return text
 
 
-def check_drafts(drafts: Sequence[ArmSpec], temperatures: Sequence[float]) -> None:
-    """The checks of an experiment's arms, and whether chances can be told from a record.
+def scorable(drafts: Drafts, temperatures: Sequence[float]) -> Drafts:
+    """The drafts that a record can score, checked as an experiment's arms are.
+
+    A draft whose candidates are drawn cannot be scored above temperature 0: a record does not hold
+    those that were drawn beside the emitted one. Where all arms of an experiment are asked for, the
+    others are scored and a note says what is left out.
 
     Raises:
-        UsageError, PrerequisiteError: as ``experiment.arms.check_arms``; or candidates that are
-            drawn, of which a record does not hold those that were drawn beside the emitted one.
+        UsageError, PrerequisiteError: as ``experiment.arms.check_arms``; or a draft that was named,
+            or every one, cannot be scored. All of them are listed.
     """
-    hottest = max(temperatures)
-    check_arms(drafts, temperatures, allow_lossy=True)
-    if hottest < GREEDY_BELOW:
-        return
-    for draft in drafts:
-        facts = _facts(draft.drafter, draft.drafter_options)
-        if facts.law == "dense" and (facts.tree or facts.trials != "iid"):
-            raise UsageError(
-                f"draft {draft.name} draws several candidates ({facts.trials}): at temperature "
-                f"{hottest:g} the chance that a recorded token was accepted depends on those drawn "
-                "beside it; chains first",
-                "add --temperature 0, or give the draft sampling=greedy or tree=chain",
+    check_arms(drafts.specs, temperatures, allow_lossy=True)
+    refused = {} if max(temperatures) < GREEDY_BELOW else _drawn(drafts.specs)
+    if not refused:
+        return drafts
+    kept = tuple(spec for spec in drafts.specs if spec.name not in refused)
+    listed = ", ".join(f"{name} ({one.trials})" for name, one in refused.items())
+    why = (
+        f"at temperature {max(temperatures):g} the chance that a recorded token was accepted "
+        "depends on candidates that were drawn beside it, and a record does not hold them"
+    )
+    way_on = _way_on(refused, min(temperatures) < GREEDY_BELOW)
+    if not (drafts.whole and kept):
+        raise UsageError(f"several candidates are drawn by {listed}: {why}", way_on)
+    notes = {spec.name: drafts.notes[spec.name] for spec in kept if spec.name in drafts.notes}
+    left_out = f"left out: {listed} draw several candidates: {why}; {way_on}"
+    return replace(drafts, specs=kept, notes=notes, left_out=left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A draft that draws: how, and options under which it does not draw several."""
+
+    trials: str
+    instead: tuple[str, ...]
+
+
+INSTEAD = (("sampling", "greedy"), ("tree", "chain"))
+"""Options under which many drafters draw at most one candidate."""
+
+
+def _drawn(specs: Sequence[ArmSpec]) -> dict[str, _Drawn]:
+    found = {}
+    for spec in specs:
+        info = cast(Info, resolved("drafters", spec.drafter).info)  # type: ignore[attr-defined]
+        facts = info.facts(spec.drafter_options)
+        if _several_drawn(facts):
+            instead = tuple(
+                f"{name}={value}"
+                for name, value in INSTEAD
+                if name in info.options
+                and not _several_drawn(info.facts({**spec.drafter_options, name: value}))
             )
+            found[spec.name] = _Drawn(facts.trials, instead)
+    return found
 
 
-def _facts(drafter: str, options: Mapping[str, object]) -> Facts:
-    info = resolved("drafters", drafter).info  # type: ignore[attr-defined]
-    return cast(Facts, info.facts(options))
+def _several_drawn(facts: Facts) -> bool:
+    return facts.law == "dense" and (facts.tree or facts.trials != "iid")
+
+
+def _way_on(refused: Mapping[str, _Drawn], greedy: bool) -> str:
+    ways = ["add --temperature 0"] if greedy else []
+    ways += [
+        f"give {name} {' or '.join(one.instead)}" for name, one in refused.items() if one.instead
+    ]
+    return ", or ".join(ways) or "leave them out"

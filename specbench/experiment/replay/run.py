@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from specbench.core.manifest import UNKNOWN, Manifest
 from specbench.core.request import GREEDY_BELOW, RequestKey
 from specbench.engines.drafts.replay import DraftReplay
 from specbench.errors import NotComparable, PrerequisiteError, UsageError
 from specbench.experiment.load import SERVED
+from specbench.experiment.prepare import locate_models
 from specbench.experiment.rebuild import run_prompts
-from specbench.experiment.replay.drafts import Drafts, check_drafts
+from specbench.experiment.replay.drafts import Drafts, scorable
 from specbench.experiment.replay.records import Recordings, chosen, recordings
 from specbench.experiment.schema import check
 from specbench.experiment.settings import engine_settings
@@ -96,9 +97,11 @@ def replay_drafts(recorded: Recorded, asked: Asked, hooks: Hooks | None = None) 
             f"run {recorded.manifest.run} has no finished record of arm {asked.arm}",
             "name another arm with --arm",
         )
-    check_drafts(asked.drafts.specs, sorted({record.key.temperature for record in records}))
+    temperatures = sorted({record.key.temperature for record in records})
+    asked = replace(asked, drafts=scorable(asked.drafts, temperatures))
     prompts = run_prompts(recorded.manifest)
     settings = _target(recorded.manifest, asked)
+    locate_models(settings["model"], settings["revision"], asked.drafts.specs)
     hooks.note(f"loading {settings['model']}")
     replay = DraftReplay(settings)
     unknown = _require_weights(recorded.manifest, replay.weight_hash, asked.assume_same)
@@ -107,10 +110,13 @@ def replay_drafts(recorded: Recorded, asked: Asked, hooks: Hooks | None = None) 
         replay.load(spec)
     made = recordings(recorded, records, replay, prompts)
     if not made.found:
-        reason, count = Counter(made.reasons.values()).most_common(1)[0]
-        raise PrerequisiteError("no record of this run can be replayed", f"{count}: {reason}")
+        raise _nothing("can be replayed", made.reasons.values())
     results, failed = _scored(replay, made, asked, hooks)
-    notes = [*unknown, *_notes(replay, made, results), *asked.drafts.notes]
+    if not results:
+        raise _nothing("was scored", [*made.reasons.values(), *failed])
+    notes = [*unknown, *_notes(replay, made, results), *asked.drafts.notes.values()]
+    if asked.drafts.left_out:
+        notes.append(asked.drafts.left_out)
     return Replay(
         recorded.manifest,
         asked,
@@ -121,10 +127,18 @@ def replay_drafts(recorded: Recorded, asked: Asked, hooks: Hooks | None = None) 
     )
 
 
+def _nothing(what: str, reasons: Iterable[str]) -> PrerequisiteError:
+    counted = Counter(reasons).most_common()
+    lines = "\n  ".join(f"{count}: {reason}" for reason, count in counted)
+    return PrerequisiteError(f"no record of this run {what}", lines)
+
+
 def _target(manifest: Manifest, asked: Asked) -> dict[str, object]:
     """The run's [target] table with what was replaced."""
     experiment = check(manifest.experiment, f"experiment of run {manifest.run}")
     settings = {**engine_settings(experiment), **(asked.target or {})}
+    if asked.target and "model" in asked.target:
+        settings["revision"] = None  # the run's is a commit of the run's target
     if settings["model"] == SERVED:
         raise UsageError(
             f"run {manifest.run} took what its server served: there is no model to load",

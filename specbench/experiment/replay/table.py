@@ -16,8 +16,15 @@ from specbench.metrics.replayed import (
     replayed_length,
     without_draft,
 )
+from specbench.report.cells import Footnotes, Grid, number
+from specbench.report.study import with_interval
+from specbench.results.summarise import figure_of
 
 NO_SPEED = "Nothing was decoded: this says how much of a draft is accepted, never how fast it is."
+LEGEND = (
+    "accept length: tokens per step of the target; alpha: how often the first token of a draft is "
+    "accepted; alpha at k: the k-th, where it is reached; no draft: share of places without one"
+)
 Cells = Mapping[str, object]
 
 
@@ -87,6 +94,43 @@ def lines(replay: Replay) -> list[Line]:
 def shown(line: Line) -> dict[str, object]:
     """A line for people: three digits, intervals in brackets."""
     return _place(line) | {name: _text(one) for name, one in line.quantities.items()}
+
+
+def grid(found: Sequence[Line], first: str) -> Grid:
+    """All lines for a console: intervals of accept lengths alone, reasons of ``n/a`` below.
+
+    Args:
+        first: the draft that the others are held against.
+    """
+    notes = Footnotes()
+    outside = any(line.outside.known and line.outside.number() > 0 for line in found)
+    several = any(line.difference is not None for line in found)
+    header = [
+        *("suite", "T", "draft", "k", "requests", "accept length [95 %]"),
+        *([f"against {first}"] if several else []),
+        *("alpha", "alpha at k", "no draft"),
+        *(["outside vocabulary"] if outside else []),
+    ]
+    rows = [
+        (
+            *(line.suite, f"{line.temperature:g}", line.draft, str(line.k), str(line.requests)),
+            with_interval(figure_of(line.accept_length), ".2f", notes),
+            *([_difference(line, notes)] if several else []),
+            *(
+                number(figure_of(one), ".3f", notes)
+                for one in (line.alpha, line.alpha_at_k, line.no_draft)
+            ),
+            *([number(figure_of(line.outside), ".3f", notes)] if outside else []),
+        )
+        for line in found
+    ]
+    return Grid(tuple(header), tuple(rows), tuple(notes.notes), (LEGEND,))
+
+
+def _difference(line: Line, notes: Footnotes) -> str:
+    if line.difference is None:
+        return ""
+    return with_interval(figure_of(line.difference), "+.2f", notes)
 
 
 def flat(line: Line) -> dict[str, object]:

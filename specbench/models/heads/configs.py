@@ -106,12 +106,14 @@ class MtpConfig:
     """Multi-token prediction layers (ALGORITHMS 3.5): two norms, a projection, a target's layer.
 
     Attributes:
-        family: whose switches apply: ``deepseek``, ``glm4_moe``, ``mimo``. Layers of other targets
-            (Llama, Qwen) are read as ``deepseek``.
-        layers: trained modules in the file; the first is used, again and again.
+        family: whose switches apply: ``deepseek``, ``glm4_moe``, ``mimo``, ``qwen3_next``. Layers
+            of other targets (Llama, Qwen2, Qwen3) are read as ``deepseek``.
+        layers: trained modules in the file; only the first is read, and it is used at every step.
         order: ``embedding_first`` or ``hidden_first``, halves of the projection's input.
         recycle: hidden state of the next drafting step: ``pre_norm``, ``post_norm``, ``target``.
         zero_first: whether the embedding at position 0 is set to zero, as serving engines do.
+        centred_norms: whether norms multiply by 1 + their weight; ``qwen3_next`` alone, which is
+            read and not run.
         target: the target's configuration; the layer is of its kind.
         taps: the final hidden state.
     """
@@ -123,6 +125,7 @@ class MtpConfig:
     zero_first: bool
     target: TargetShape
     taps: tuple[Tap, ...] = (FINAL,)
+    centred_norms: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,8 @@ class HeadCheckpoint:
         tensors: name -> tensor, on the CPU, in the wanted dtype.
         name, revision, weight_hash: where it came from.
         oddities: what is unusual or was decided without the file saying so, for the reader.
+        layer_ids: EAGLE-3: numbers of the target's layers as the file names them, whichever side
+            of a layer is meant; empty where it names none.
     """
 
     family: str
@@ -186,6 +191,7 @@ class HeadCheckpoint:
     revision: str | None = None
     weight_hash: str = ""
     oddities: tuple[str, ...] = ()
+    layer_ids: tuple[int, ...] = ()
 
     def facts(self) -> dict[str, object]:
         """What is recorded: where it came from, and every switch that changes its drafts."""

@@ -65,7 +65,8 @@ def describe_heads(checkpoint: Checkpoint, target: Target | None) -> Heads:
         target: what they should fit; None checks nothing.
     """
     contents = sniff(checkpoint)
-    native = tuple(_described(checkpoint, kind, target) for kind in contents.heads)
+    heads = contents.heads if contents.foreign is None else ()
+    native = tuple(_described(checkpoint, kind, target) for kind in heads)
     return Heads(_in_words(contents), native, contents.foreign)
 
 

@@ -12,17 +12,15 @@ from collections.abc import Collection
 
 import torch
 from torch import Tensor, nn
-from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from specbench.errors import PrerequisiteError
 from specbench.models.heads.configs import EagleConfig
-from specbench.models.heads.ends import Ends, LendingHead
-from specbench.models.heads.llama_layers import decoder_layer, llama_config, rotary_embedding
-from specbench.models.kv_pool import LayerGeometry
+from specbench.models.heads.eagle import EagleHead
+from specbench.models.heads.llama_layers import decoder_layer
 from specbench.models.load import LoadedModel
 
 
-class Eagle1Head(LendingHead):
+class Eagle1Head(EagleHead):
     """Implements ``models.heads.packed.FeatureHead``.
 
     Args:
@@ -44,23 +42,13 @@ class Eagle1Head(LendingHead):
                 f"because it reads {len(config.taps)} hidden states of size {config.target_hidden}",
                 "use a head that was made for this target",
             )
-        sizes = config.hidden, config.vocabulary, config.draft_vocabulary
-        super().__init__(Ends(*sizes, config.taps, names, name), target)
-        llama = llama_config(config, name)
+        super().__init__(config, target, names, name)
         self.fc = nn.Linear(2 * config.hidden, config.hidden, bias=config.fc_bias)
-        self.layers = nn.ModuleList(decoder_layer(llama, i, names) for i in range(config.layers))
+        self.layers = nn.ModuleList(
+            decoder_layer(self.llama, i, names) for i in range(config.layers)
+        )
         if not config.input_norm:
             self.layers[0].input_layernorm = nn.Identity()
-        self.norm = (
-            LlamaRMSNorm(config.hidden, eps=config.norm_eps) if config.final_norm else nn.Identity()
-        )
-        self.rotary = rotary_embedding(llama)
-        self._config = config
-
-    def geometry(self) -> list[LayerGeometry]:
-        """KV shapes per layer."""
-        size = self._config.head_size
-        return [LayerGeometry(self._config.kv_heads, size, size)] * self._config.layers
 
     def begin(self, features: Tensor) -> Tensor:
         """True hidden states [T, H] are taken as they are."""
@@ -73,11 +61,3 @@ class Eagle1Head(LendingHead):
         for layer in self.layers:
             stream = layer(stream, position_embeddings=rotary, plan=plan)
         return stream[0]
-
-    def logits(self, states: Tensor) -> Tensor:
-        """[M, Vd] of rows [M, H]."""
-        return self.project(self.norm(states))
-
-    def recycle(self, states: Tensor, hidden: Tensor) -> Tensor:
-        """The predicted hidden states [T, H], normed where the head was trained so."""
-        return self.norm(states) if self._config.recycle == "post_norm" else states

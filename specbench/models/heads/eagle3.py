@@ -12,21 +12,14 @@ from collections.abc import Collection
 
 import torch
 from torch import Tensor, nn
-from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from specbench.models.heads.configs import EagleConfig
-from specbench.models.heads.ends import Ends, LendingHead
-from specbench.models.heads.llama_layers import (
-    JoinedLayer,
-    decoder_layer,
-    llama_config,
-    rotary_embedding,
-)
-from specbench.models.kv_pool import LayerGeometry
+from specbench.models.heads.eagle import EagleHead, rms_norm
+from specbench.models.heads.llama_layers import JoinedLayer, decoder_layer
 from specbench.models.load import LoadedModel
 
 
-class Eagle3Head(LendingHead):
+class Eagle3Head(EagleHead):
     """Implements ``models.heads.packed.FeatureHead``.
 
     Args:
@@ -42,26 +35,16 @@ class Eagle3Head(LendingHead):
     def __init__(
         self, config: EagleConfig, target: LoadedModel, names: Collection[str], name: str
     ) -> None:
-        sizes = config.hidden, config.vocabulary, config.draft_vocabulary
-        super().__init__(Ends(*sizes, config.taps, names, name), target)
-        llama = llama_config(config, name)
+        super().__init__(config, target, names, name)
         taps, width = len(config.taps), config.target_hidden
-        self.input_norm = _norm(taps * width, config) if config.norm_before_fc else nn.Identity()
+        self.input_norm = rms_norm(taps * width, config) if config.norm_before_fc else nn.Identity()
         self.fc_norm = nn.ModuleList(
-            [_norm(width, config) for _ in range(taps)] if config.fc_norm else []
+            [rms_norm(width, config) for _ in range(taps)] if config.fc_norm else []
         )
         self.fc = nn.Linear(taps * width, config.hidden, bias=config.fc_bias)
-        first = JoinedLayer(llama, config.norm_before_residual, names)
-        rest = [decoder_layer(llama, i, names) for i in range(1, config.layers)]
+        first = JoinedLayer(self.llama, config.norm_before_residual, names)
+        rest = [decoder_layer(self.llama, i, names) for i in range(1, config.layers)]
         self.layers = nn.ModuleList([first, *rest])
-        self.norm = _norm(config.hidden, config) if config.final_norm else nn.Identity()
-        self.rotary = rotary_embedding(llama)
-        self._config = config
-
-    def geometry(self) -> list[LayerGeometry]:
-        """KV shapes per layer."""
-        size = self._config.head_size
-        return [LayerGeometry(self._config.kv_heads, size, size)] * self._config.layers
 
     def begin(self, features: Tensor) -> Tensor:
         """The target's features [T, F] as one hidden state [T, H]."""
@@ -79,15 +62,3 @@ class Eagle3Head(LendingHead):
         for layer in self.layers[1:]:
             stream = layer(stream, position_embeddings=rotary, plan=plan)
         return stream[0]
-
-    def logits(self, states: Tensor) -> Tensor:
-        """[M, Vd] of rows [M, H]."""
-        return self.project(self.norm(states))
-
-    def recycle(self, states: Tensor, hidden: Tensor) -> Tensor:
-        """The output [T, H], before or behind the last norm as the head was trained."""
-        return self.norm(states) if self._config.recycle == "post_norm" else states
-
-
-def _norm(size: int, config: EagleConfig) -> LlamaRMSNorm:
-    return LlamaRMSNorm(size, eps=config.norm_eps)

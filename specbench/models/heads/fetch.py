@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from specbench.core.cache import is_offline
 from specbench.errors import PrerequisiteError, UsageError
-from specbench.models.fetch import HUB_DOUBLES
+from specbench.models.fetch import HUB_DOUBLES, snapshot
 from specbench.models.heads.files import NO_WEIGHTS, open_checkpoint
 from specbench.models.locate import HUB_ID, Location, locate
 
@@ -38,29 +36,6 @@ def download_head(location: Location, *, offline: bool | None = None) -> Locatio
             f"{name} (revision {revision}) is not in the hub cache, and this is offline",
             f"type, with the network on: specbench models fetch --head {name}",
         )
-    try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-    except ImportError:
-        raise PrerequisiteError(
-            "fetching from the hub needs huggingface_hub",
-            "type: pip install 'specbench-llm[native]'",
-        ) from None
-    try:
-        folder = Path(
-            snapshot_download(
-                name,
-                revision=revision,
-                allow_patterns=HUB_FILES,
-                ignore_patterns=[*HUB_DOUBLES, *NO_WEIGHTS],
-            )
-        )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = (str(error).strip() or repr(error)).splitlines()[0]
-        raise PrerequisiteError(
-            f"cannot fetch {name}@{revision} from the hub: {reason}",
-            "check the name, the access rights (HF_TOKEN) and the network (HF_ENDPOINT), "
-            "or copy the head's folder here and name the folder",
-        ) from None
+    folder = snapshot(name, revision, HUB_FILES, [*HUB_DOUBLES, *NO_WEIGHTS], "head")
     open_checkpoint(folder)
     return Location("hub", name, folder.name, folder, f"hub {name}@{folder.name}")

@@ -6,50 +6,25 @@ Safetensors headers need no torch; the names in a pickle do, and are read withou
 from __future__ import annotations
 
 import hashlib
-import json
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from typing import Any
 
 from specbench.errors import PrerequisiteError
+from specbench.models.folder import read_json
+from specbench.models.heads.stored import Stored, safetensors_header
 from specbench.models.weights import weight_hash
 
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 NO_WEIGHTS = ("training_args.bin", "optimizer.bin", "scheduler.bin", "optimizer.pt", "scheduler.pt")
 """Files of a training run that lie beside the weights."""
-
-_BITS = {"BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8}
-_BITS |= {"I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32}
-_BITS |= {"I64": 64, "U64": 64, "F64": 64}
-_LONGEST_HEADER = 100_000_000
-"""Bytes; the safetensors format's own bound."""
+BESIDE = ("medusa_lm_head.safetensors", "medusa_lm_head.pt")
+"""Heads in the folder of a model, in no index; the first one counts."""
 
 
 class LeadsOut(PrerequisiteError):
     """An index that names files outside of its folder."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A tensor as it lies in a file.
-
-    Attributes:
-        dtype: in safetensors' words, e.g. ``BF16``.
-        shape: as stored.
-        file: where.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    file: Path
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return prod(self.shape) * _BITS.get(self.dtype, 8) // 8
 
 
 @dataclass(slots=True)
@@ -91,11 +66,15 @@ class Checkpoint:
         return self.stored(name).shape
 
 
-def open_checkpoint(path: Path) -> Checkpoint:
+def open_checkpoint(path: Path, *, beside: bool = True) -> Checkpoint:
     """Look at a checkpoint folder without reading weights.
 
     An index decides which file holds which tensor; without one every safetensors file counts, or
     every pickle where there are no safetensors.
+
+    Args:
+        path: the folder.
+        beside: whether Medusa heads in a file of their own beside a model count too.
 
     Raises:
         LeadsOut: an index that leads out of the folder.
@@ -103,10 +82,10 @@ def open_checkpoint(path: Path) -> Checkpoint:
     """
     config = read_json(path / "config.json")
     index = next((path / name for name in INDEXES if (path / name).is_file()), None)
-    if index is not None:
-        return Checkpoint(path, config, _indexed(index))
-    headers = {file: header(file) for file in weight_files(path)}
-    files: dict[str, Path] = {}
+    heads = [path / name for name in BESIDE if beside and (path / name).is_file()][:1]
+    files = {} if index is None else _indexed(index)
+    own = weight_files(path) if index is None else []
+    headers = {file: header(file) for file in dict.fromkeys([*own, *heads])}
     for file, tensors in headers.items():
         for name in tensors:
             if name in files:
@@ -134,44 +113,13 @@ def weight_files(path: Path) -> list[Path]:
     )
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; empty where there is no such file. PrerequisiteError for anything else."""
-    if not path.is_file():
-        return {}
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise PrerequisiteError(f"{path} is not JSON: {error}", "fetch the model again") from None
-    return value if isinstance(value, dict) else {}
-
-
 def header(file: Path) -> dict[str, Stored]:
     """Names, types and shapes in a weight file. PrerequisiteError for damaged ones."""
     if file.suffix != ".safetensors":
         from specbench.models.heads.pickles import pickle_header
 
         return pickle_header(file)
-    entries = safetensors_header(file)
-    return {n: Stored(e["dtype"], tuple(e["shape"]), file) for n, e in entries.items()}
-
-
-def safetensors_header(file: Path) -> dict[str, Any]:
-    """Tensor name -> entry: 8 bytes of length (little endian), then JSON.
-
-    Raises:
-        PrerequisiteError: not a safetensors file.
-    """
-    with file.open("rb") as stream:
-        start = stream.read(8)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else -1
-        whole = 0 <= length <= min(file.stat().st_size - 8, _LONGEST_HEADER)
-        try:
-            entries = json.loads(stream.read(length)) if whole else None
-        except (json.JSONDecodeError, UnicodeDecodeError):
-            entries = None
-    if not isinstance(entries, dict):
-        raise PrerequisiteError(f"{file} is not a safetensors file", "fetch it again")
-    return {name: entry for name, entry in entries.items() if name != "__metadata__"}
+    return safetensors_header(file)
 
 
 def files_hash(files: Sequence[Path]) -> str:
@@ -199,4 +147,4 @@ def _indexed(index: Path) -> dict[str, Path]:
             raise PrerequisiteError(
                 f"{index.parent} lacks weight file {name}", "fetch or copy the checkpoint again"
             )
-    return {tensor: index.parent / file for tensor, file in weight_map.items()}
+    return {tensor: index.parent / str(file) for tensor, file in weight_map.items()}

@@ -66,20 +66,33 @@ def foreign(config: Mapping[str, Any], names: Iterable[str]) -> Foreign | None:
 
 
 def speculators_type(config: Mapping[str, Any]) -> str | None:
-    """The kind that a speculators configuration names; None for other programs' files."""
+    """The kind that a speculators configuration names; None where there is none."""
     if kind := config.get("speculators_model_type"):
         return str(kind)
     inner = config.get("speculators_config")
-    return str(inner.get("algorithm")) if isinstance(inner, Mapping) else None
+    algorithm = inner.get("algorithm") if isinstance(inner, Mapping) else None
+    return str(algorithm) if algorithm else None
+
+
+def by_speculators(config: Mapping[str, Any]) -> bool:
+    """Whether speculators wrote a configuration, also one that names no kind."""
+    return any(config.get(key) for key in ("speculators_model_type", "speculators_config"))
+
+
+def architectures(config: Mapping[str, Any]) -> list[str]:
+    """Classes that a configuration names; empty where it names none in a list."""
+    named = config.get("architectures")
+    return [str(name) for name in named] if isinstance(named, list) else []
 
 
 def _architecture(config: Mapping[str, Any]) -> str:
-    return " ".join(map(str, config.get("architectures") or ())).lower()
+    return " ".join(architectures(config)).lower()
 
 
 def _is_recurrent(config: Mapping[str, Any]) -> bool:
-    inner = config.get("transformer_layer_config") or config.get("text_config") or config
-    return str(inner.get("model_type", "")).startswith(_RECURRENT)
+    inner = [config.get(key) for key in ("transformer_layer_config", "text_config")]
+    found = next((c for c in inner if isinstance(c, Mapping)), config)
+    return str(found.get("model_type", "")).startswith(_RECURRENT)
 
 
 def _has(names: list[str], *starts: str) -> bool:

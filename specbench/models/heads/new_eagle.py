@@ -41,7 +41,7 @@ def _eagle_config(maker: Maker, version: int) -> EagleConfig:
     target, given = maker.target, maker.target.config
     where = maker.files.path.name
     heads = whole_number(given, "num_attention_heads", where)
-    rope = rope_of(given)
+    rope = rope_of(given, where)
     rows = maker.draft_vocabulary or target.vocabulary
     common: dict[str, Any] = {
         "hidden": target.hidden,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from specbench.models.heads.files import read_json
+from specbench.models.folder import read_json
 
 
 def first_ids(folder: Path, count: int, vocabulary: int) -> list[int]:

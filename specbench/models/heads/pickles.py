@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from pathlib import Path
 from typing import Any
 
 from specbench.errors import PrerequisiteError
 from specbench.models.checkpoint import require_torch
-from specbench.models.heads.files import Stored
+from specbench.models.heads.stored import Stored
 
 _DTYPES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "int16": "I16", "int32": "I32"}
 _DTYPES |= {"int64": "I64", "float16": "F16", "bfloat16": "BF16", "float32": "F32"}
 _DTYPES |= {"float64": "F64", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
+_DAMAGED = (
+    *(RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, AttributeError),
+    *(ArithmeticError, AssertionError, ImportError, MemoryError, struct.error),
+)
+"""What torch's reader makes of bytes that are no pickle of its own."""
 
 
 def read_pickle(file: Path) -> dict[str, Any]:
@@ -33,7 +39,7 @@ def read_pickle(file: Path) -> dict[str, Any]:
             f"{file} holds more than tensors, and reading that could run code: {_first(error)}",
             "convert it to safetensors where you trust it; specbench never runs such a file",
         ) from None
-    except (RuntimeError, EOFError, OSError, ValueError) as error:
+    except _DAMAGED as error:
         raise PrerequisiteError(
             f"{file} cannot be read: {_first(error)}", "fetch or copy it again"
         ) from None
@@ -59,4 +65,5 @@ def _dtype(dtype: Any) -> str:
 
 def _first(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0].strip() if lines else type(error).__name__
+    said = lines[0].strip() if lines else ""
+    return said if len(said.split()) > 1 else f"{type(error).__name__} {said}".rstrip()

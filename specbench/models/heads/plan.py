@@ -33,6 +33,8 @@ class Plan:
         ids: stored name of the map as target ids (``token_map``).
         rows_of_map: canonical names of projections over the whole vocabulary, of which only the
             rows that ``ids`` names are kept.
+        layer_ids: numbers of the target's layers as the file names them.
+        block: rows and columns that share a scale.
         oddities: see ``HeadCheckpoint``.
     """
 
@@ -46,6 +48,8 @@ class Plan:
     membership: str | None = None
     ids: str | None = None
     rows_of_map: tuple[str, ...] = ()
+    layer_ids: tuple[int, ...] = ()
+    block: tuple[int, int] = (128, 128)
     oddities: tuple[str, ...] = ()
 
 
@@ -121,6 +125,37 @@ def require_matrices(checkpoint: Checkpoint, sources: Mapping[str, str]) -> None
                 "expected a matrix",
                 "fetch or copy the checkpoint again",
             )
+
+
+def compare(
+    checkpoint: Checkpoint, sources: Mapping[str, str], wanted: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raise PrerequisiteError for the first tensor that does not fit, and say how many there are.
+
+    Args:
+        checkpoint: where they are stored.
+        sources: canonical name -> stored name.
+        wanted: canonical name -> shape of every tensor that the head has.
+    """
+    shapes = {name: checkpoint.shape(stored) for name, stored in sources.items()}
+    faults = [
+        f"{n} is missing, wanted {list(shape)}" for n, shape in wanted.items() if n not in shapes
+    ]
+    faults += [
+        f"{sources[name]} is {list(shape)}, wanted {list(wanted[name])}"
+        for name, shape in shapes.items()
+        if name in wanted and shape != wanted[name]
+    ]
+    faults += [
+        f"{sources[name]} of {list(shape)} has no place in this head"
+        for name, shape in shapes.items()
+        if name not in wanted
+    ]
+    if faults:
+        raise PrerequisiteError(
+            f"{checkpoint.path}: {len(faults)} of its tensors do not fit; {faults[0]}",
+            "fetch or copy the checkpoint again",
+        )
 
 
 def require_plain(checkpoint: Checkpoint, names: list[str]) -> None:

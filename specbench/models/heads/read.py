@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from specbench.decoding.protocols import Tap
-from specbench.errors import PrerequisiteError, UsageError
+from specbench.errors import UsageError
 from specbench.models.heads.configs import (
     EagleConfig,
     HeadCheckpoint,
@@ -21,9 +20,9 @@ from specbench.models.heads.configs import (
     TargetShape,
 )
 from specbench.models.heads.copies import without_copies
-from specbench.models.heads.dequantise import BLOCK, dequantise
+from specbench.models.heads.dequantise import dequantise
 from specbench.models.heads.fetch import download_head
-from specbench.models.heads.files import Checkpoint, files_hash, open_checkpoint
+from specbench.models.heads.files import files_hash, open_checkpoint
 from specbench.models.heads.plan import Plan
 from specbench.models.heads.planning import plan_head
 from specbench.models.heads.tensors import load_tensors
@@ -67,7 +66,7 @@ def read_head(
     checkpoint = open_checkpoint(location.path)
     plan = plan_head(checkpoint, families, target, arm)
     stored = load_tensors(checkpoint, _wanted(plan))
-    tensors, oddities = _tensors(plan, stored, checkpoint, target, dtype)
+    tensors, oddities = _tensors(plan, stored, str(checkpoint.path), target, dtype)
     tensors, more = without_copies(tensors, plan, checkpoint)
     return HeadCheckpoint(
         family=plan.family,
@@ -77,6 +76,7 @@ def read_head(
         name=location.name,
         revision=location.revision,
         weight_hash=files_hash(sorted({checkpoint.files[name] for name in _wanted(plan)})),
+        layer_ids=plan.layer_ids,
         oddities=(*plan.oddities, *oddities, *more),
     )
 
@@ -100,18 +100,17 @@ def _wanted(plan: Plan) -> list[str]:
 def _tensors(
     plan: Plan,
     stored: Mapping[str, Tensor],
-    checkpoint: Checkpoint,
+    where: str,
     target: TargetShape,
     dtype: str,
 ) -> tuple[dict[str, Tensor], list[str]]:
     """Canonical tensors in memory of their own, and what their values show to be odd."""
-    ids, note = _target_ids(plan, stored, checkpoint.path, target.vocabulary)
+    ids, note = _target_ids(plan, stored, where, target.vocabulary)
     tensors: dict[str, Tensor] = {}
     for name, source in plan.sources.items():
         value = stored[source]
         if source in plan.scales:
-            block = _block(checkpoint)
-            value = dequantise(value, stored[plan.scales[source]], block, source)
+            value = dequantise(value, stored[plan.scales[source]], plan.block, source)
             value = value.to(torch.bfloat16) if dtype == "auto" else value
         if name in plan.rows_of_map:
             assert ids is not None
@@ -126,14 +125,14 @@ def _tensors(
 
 
 def _target_ids(
-    plan: Plan, stored: Mapping[str, Tensor], path: Path, vocabulary: int
+    plan: Plan, stored: Mapping[str, Tensor], where: str, vocabulary: int
 ) -> tuple[Tensor | None, str]:
     if plan.ids is not None:
-        return from_ids(stored[plan.ids], vocabulary, str(path)), ""
+        return from_ids(stored[plan.ids], vocabulary, where), ""
     if plan.offsets is None:
         return None, ""
     mask = None if plan.membership is None else stored[plan.membership]
-    return from_offsets(stored[plan.offsets], mask, vocabulary, str(path))
+    return from_offsets(stored[plan.offsets], mask, vocabulary, where)
 
 
 def _is_identity(ids: Tensor, vocabulary: int) -> bool:
@@ -147,17 +146,6 @@ def _with_output_bias(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         rows = tensors[output.replace(".bias", ".weight")].shape[0]
         tensors.setdefault(output, tensors[name].new_zeros(rows))
     return tensors
-
-
-def _block(checkpoint: Checkpoint) -> tuple[int, int]:
-    """Rows and columns per scale, as the configuration says."""
-    said = (checkpoint.config.get("quantization_config") or {}).get("weight_block_size", BLOCK)
-    if not (isinstance(said, Sequence) and len(said) == 2):
-        raise PrerequisiteError(
-            f"{checkpoint.path}: weight_block_size {said!r} is not two numbers",
-            "copy the checkpoint's own config.json into the folder",
-        )
-    return int(said[0]), int(said[1])
 
 
 def _config(plan: Plan, tensors: Mapping[str, Tensor], target: TargetShape) -> HeadConfig:

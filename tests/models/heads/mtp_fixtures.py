@@ -120,15 +120,19 @@ def speculators(folder: Path, model_type: str = "qwen3") -> dict[str, Tensor]:
 
 
 def qwen_next(folder: Path) -> dict[str, Tensor]:
-    """Qwen3-Next's module beside its target: recognised, run elsewhere."""
+    """Qwen3-Next's module beside its target: read, run elsewhere."""
     module = {
         "mtp.fc.weight": noise(HIDDEN, 2 * HIDDEN),
-        "mtp.pre_fc_norm_hidden.weight": noise(HIDDEN),
-        "mtp.pre_fc_norm_embedding.weight": noise(HIDDEN),
-        "mtp.norm.weight": noise(HIDDEN),
+        "mtp.pre_fc_norm_hidden.weight": noise(HIDDEN, seed=1),
+        "mtp.pre_fc_norm_embedding.weight": noise(HIDDEN, seed=2),
+        "mtp.norm.weight": noise(HIDDEN, seed=3),
+        "mtp.layers.0.input_layernorm.weight": noise(HIDDEN, seed=4),
         **decoder("mtp.layers.0.", HIDDEN),
     }
-    _target(folder, module, llama_config(model_type="qwen3_next", num_hidden_layers=LAYERS))
+    config = llama_config(
+        model_type="qwen3_next", num_hidden_layers=LAYERS, mtp_num_hidden_layers=1
+    )
+    _target(folder, module, config)
     return module
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
@@ -166,3 +168,15 @@ def test_data_types(tmp_path, dtype):
     made.eagle1(tmp_path)
     wanted = torch.bfloat16 if dtype == "bfloat16" else torch.float32
     assert {t.dtype for t in read(tmp_path, dtype=dtype).tensors.values()} == {wanted}
+
+
+@pytest.mark.parametrize(
+    ("write", "family"), [(made.eagle1_speculators, "eagle1"), (made.eagle3_speculators, "eagle3")]
+)
+def test_speculators_without_an_algorithm_are_told_by_their_names(tmp_path, write, family):
+    write(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["speculators_model_type"], config["speculators_config"]["algorithm"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    head = read(tmp_path)
+    assert (head.family, head.layout) == (family, "speculators")

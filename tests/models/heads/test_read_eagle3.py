@@ -13,6 +13,9 @@ from tests.models.heads.reading import other_target, read
 DEFAULT = (Tap(2, "entering"), Tap(4, "entering"), Tap(5, "entering"))
 """Of a target with 8 layers: 2, 8 // 2, 8 - 3."""
 
+BOTH = {"ids": [0, 2, 5, 7], "offsets": [0, 3, 7, 10]}
+"""Tokens that the stored values 0, 2, 5, 7 are in either reading."""
+
 
 def test_official(tmp_path):
     stored = made.eagle3(tmp_path)
@@ -173,6 +176,37 @@ def test_offsets_are_decoded(tmp_path):
     # used ids 0, 2, 5, 7: row 2 is token 5, not 3 (ids) nor 4 (a doubled arange)
     head = with_map(tmp_path, [0, 1, 3, 4])
     assert head.tensors["target_ids"].tolist() == [0, 2, 5, 7]
+    # as ids, rows 0, 1, 3, 4 would fit too; 5 of 70 vocabularies of 4 in 8 hold no neighbours
+    assert any("token 7) and as token ids (last row: token 4)" in odd for odd in head.oddities)
+
+
+def test_ids_that_fit_as_offsets_are_told_by_the_mask(tmp_path):
+    marked = {name: [int(i in ids) for i in range(16)] for name, ids in BOTH.items()}
+    ids = with_map(tmp_path / "ids", [0, 2, 5, 7], vocabulary=16, t2d=marked["ids"])
+    assert ids.tensors["target_ids"].tolist() == [0, 2, 5, 7]
+    assert any("not offsets" in oddity for oddity in ids.oddities)
+    offsets = with_map(tmp_path / "offsets", [0, 2, 5, 7], vocabulary=16, t2d=marked["offsets"])
+    assert offsets.tensors["target_ids"].tolist() == [0, 3, 7, 10]
+    assert not any("d2t" in oddity for oddity in offsets.oddities)
+
+
+def test_a_few_rows_without_a_mask_are_offsets_and_both_readings_are_told(tmp_path):
+    # 13! / (4! 9!) of 16! / (4! 12!), 715 of 1820, hold no neighbours: no reason to doubt
+    head = with_map(tmp_path, [0, 2, 5, 7], vocabulary=16)
+    assert head.tensors["target_ids"].tolist() == [0, 3, 7, 10]
+    assert any("token 10) and as token ids (last row: token 7)" in odd for odd in head.oddities)
+
+
+def test_many_rows_without_a_mask_that_fit_both_ways_are_refused(tmp_path):
+    # C(29, 12) of C(40, 12), 0.9 %, hold no neighbours
+    with pytest.raises(PrerequisiteError, match=r"offsets \(last row: token 33\).*token 22\)"):
+        with_map(tmp_path, list(range(0, 24, 2)), rows=12, vocabulary=40)
+
+
+def test_offsets_that_stay_the_same_are_offsets(tmp_path):
+    head = with_map(tmp_path, [0, 0, *range(2, 12)], rows=12, vocabulary=40)
+    assert head.tensors["target_ids"].tolist() == [0, 1, *range(4, 24, 2)]
+    assert not any("d2t" in oddity for oddity in head.oddities)
 
 
 def test_the_mask_is_checked(tmp_path):

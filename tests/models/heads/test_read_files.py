@@ -85,12 +85,63 @@ def test_pickles_of_old_torch(tmp_path):
     assert torch.equal(read(tmp_path).tensors["fc.weight"], stored["fc.weight"])
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no archive", b"\x80\x02garbage"])
+MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19." + b"\x80\x02M\xe9\x03."
+"""How a file of old torch begins: its magic number and its protocol."""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"PK\x03\x04 no archive", b"\x80\x02garbage", b"\x80\x02h\x05.", b"\x80\x020."),
+        *(b"\x80\x02}q\x00(K\x01u.", b"\x80\x02.", b"\x80\x02K\x01K\x02b."),
+        *(MAGIC, MAGIC + b"\x80\x02}.", MAGIC + b"\x80\x02}.\x80\x02h\x05."),
+        *(MAGIC + b"\x80\x02}.\x80\x02Q.", MAGIC + b"\x80\x02}.\x80\x02K\x01K\x02s."),
+    ],
+)
 def test_damaged_pickles(tmp_path, content):
     made.eagle1(tmp_path)
     (tmp_path / "pytorch_model.bin").write_bytes(content)
     with pytest.raises(PrerequisiteError, match=r"pytorch_model\.bin"):
         read(tmp_path)
+    with pytest.raises(PrerequisiteError, match=r"pytorch_model\.bin"):
+        locate(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), IndexError("pop"), TypeError("x"), AttributeError("x"), EOFError()]
+)
+def test_whatever_a_reader_of_pickles_raises(tmp_path, monkeypatch, error):
+    made.eagle1(tmp_path)
+
+    def load(*given, **options):
+        raise error
+
+    monkeypatch.setattr(torch, "load", load)
+    with pytest.raises(PrerequisiteError, match=r"pytorch_model\.bin cannot be read"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("tokenizer", [True, False])
+def test_pickles_of_ordinary_models_are_not_opened(tmp_path, monkeypatch, tokenizer):
+    config = made.llama_config(num_hidden_layers=8)
+    made.write(tmp_path, config, made.small_model(), "pytorch_model.bin")
+    if tokenizer:
+        (tmp_path / "tokenizer.json").write_text("{}")
+
+    def opened(file):
+        raise AssertionError(file)
+
+    monkeypatch.setattr("specbench.models.heads.pickles.read_pickle", opened)
+    with pytest.raises(PrerequisiteError, match="pickled weights only"):
+        locate(str(tmp_path))
+
+
+@pytest.mark.parametrize("index", ["{}", "[]", '{"weight_map": []}', "not JSON"])
+def test_indexes_that_name_nothing(tmp_path, index):
+    made.medusa_merged(tmp_path)
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(PrerequisiteError, match=r"model\.safetensors\.index\.json"):
+        locate(str(tmp_path))
 
 
 def test_a_pickle_that_is_no_table_of_tensors(tmp_path):
@@ -108,6 +159,29 @@ def test_damaged_safetensors(tmp_path, content):
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(PrerequisiteError, match="not a safetensors file"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *(1, None, [], {}, {"dtype": "F32"}, {"dtype": "F32", "shape": [1]}),
+        {"dtype": 1, "shape": [1], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": "a", "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [1], "data_offsets": [0]},
+        {"dtype": "F32", "shape": [1], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]},
+    ],
+)
+def test_headers_that_describe_no_tensor(tmp_path, entry):
+    made.eagle3(tmp_path)
+    header = json.dumps({"fc.weight": entry}).encode()
+    content = len(header).to_bytes(8, "little") + header + bytes(4)
+    (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(PrerequisiteError, match=r"model\.safetensors cannot be read.*fc\.weight"):
+        read(tmp_path)
+    with pytest.raises(PrerequisiteError):
+        locate(str(tmp_path))
 
 
 def test_weights_that_are_cut_off(tmp_path):

@@ -7,6 +7,8 @@ import torch
 
 from specbench.errors import PrerequisiteError
 from specbench.models.heads.configs import FINAL
+from specbench.models.heads.files import open_checkpoint
+from specbench.models.heads.sniff import holds_only_a_head, sniff
 from tests.models.heads import fixtures as made
 from tests.models.heads.reading import other_target, read
 
@@ -139,3 +141,31 @@ def test_wrong_targets_are_refused_with_both_numbers(tmp_path):
         read(tmp_path, target=other_target(hidden=64))
     with pytest.raises(PrerequisiteError, match="128 tokens, the target 100"):
         read(tmp_path, target=other_target(vocabulary=100))
+
+
+@pytest.mark.parametrize("file", ["medusa_lm_head.safetensors", "medusa_lm_head.pt"])
+@pytest.mark.parametrize("indexed", [False, True])
+def test_heads_in_a_file_beside_a_model(tmp_path, indexed, file):
+    config = made.llama_config(num_hidden_layers=made.LAYERS, medusa_num_heads=5)
+    model = made.small_model()
+    if indexed:
+        made.shard(tmp_path, {"model-1.safetensors": model}, config)
+    else:
+        made.write(tmp_path, config, model, "model.safetensors")
+    stored = made.write(tmp_path, config, made.medusa_heads(), file)
+    head = read(tmp_path, "medusa")
+    assert (head.layout, head.config.heads, head.config.projection) == ("v1", 5, "own")
+    name = "heads.4.blocks.0.weight"
+    assert torch.equal(head.tensors[name], stored["4.0.linear.weight"])
+    assert len(head.tensors) == len(stored)
+    contents = sniff(open_checkpoint(tmp_path))
+    assert contents.model
+    assert not holds_only_a_head(tmp_path)
+
+
+def test_an_unknown_tensor_beside_a_model_is_an_error(tmp_path):
+    made.write(tmp_path, made.llama_config(), made.small_model(), "model.safetensors")
+    stored = made.medusa_heads() | {"extra.weight": made.noise(2)}
+    made.write(tmp_path, made.llama_config(), stored, "medusa_lm_head.safetensors")
+    with pytest.raises(PrerequisiteError, match=r"tensor extra\.weight"):
+        read(tmp_path, "medusa")

@@ -8,11 +8,13 @@ import pytest
 import torch
 
 from specbench.errors import PrerequisiteError, UsageError
+from specbench.models.heads.build import build_feature_head
 from specbench.models.heads.dequantise import dequantise
 from specbench.models.heads.sniff import holds_only_a_head
 from tests.models.heads import mtp_fixtures as made
 from tests.models.heads.fixtures import LAYERS, noise
 from tests.models.heads.reading import other_target, read
+from tests.models.heads.tiny_heads import loaded, tiny_model
 
 PREFIX = f"model.layers.{LAYERS}."
 
@@ -96,7 +98,6 @@ def test_speculators(tmp_path):
 @pytest.mark.parametrize(
     ("write", "server"),
     [
-        (made.qwen_next, "vLLM or SGLang"),
         (made.mimo_v2, "SGLang or vLLM"),
         (lambda folder: made.speculators(folder, "qwen3_next"), "vLLM or SGLang"),
     ],
@@ -106,6 +107,28 @@ def test_layers_that_only_servers_run(tmp_path, write, server):
     with pytest.raises(UsageError, match="not run natively") as caught:
         read(tmp_path, "mtp")
     assert server in caught.value.hint
+
+
+def test_qwen_next_is_read_and_not_built(tmp_path):
+    stored = made.qwen_next(tmp_path)
+    head = read(tmp_path, "mtp")
+    assert (head.layout, head.config.family, head.config.layers) == ("qwen", "qwen3_next", 1)
+    assert (head.config.order, head.config.recycle) == ("embedding_first", "post_norm")
+    assert head.config.centred_norms
+    assert any("1 + their weight" in oddity for oddity in head.oddities)
+    names = {
+        "enorm.weight": "mtp.pre_fc_norm_embedding.weight",
+        "hnorm.weight": "mtp.pre_fc_norm_hidden.weight",
+        "eh_proj.weight": "mtp.fc.weight",
+        "norm.weight": "mtp.norm.weight",
+        "layer.self_attn.q_proj.weight": "mtp.layers.0.self_attn.q_proj.weight",
+    }
+    for ours, theirs in names.items():
+        assert torch.equal(head.tensors[ours], stored[theirs])
+    assert len(head.tensors) == len(stored)
+    with pytest.raises(UsageError, match="recurrent layers, not run natively") as caught:
+        build_feature_head(head, loaded(tiny_model("mimo")))
+    assert "vLLM or SGLang as method mtp" in caught.value.hint
 
 
 def test_a_target_without_such_layers(tmp_path):
@@ -173,6 +196,8 @@ def test_modules_are_counted_from_the_tensors(tmp_path):
     assert head.config.layers == 2
     assert torch.equal(head.tensors["enorm.weight"], stored[PREFIX + "enorm.weight"])
     assert "config.json says 1 MTP modules, the files hold 2" in head.oddities
+    first = "2 modules; only the first is read, and it is used at every step"
+    assert first in head.facts()["oddities"]
 
 
 def test_a_module_exported_alone(tmp_path):

@@ -79,6 +79,8 @@ def mtp(layout: str, model_type: str = "llama") -> HeadCheckpoint:
 HEADS = [
     ("official", eagle(1)),
     ("official", eagle(1, fc_bias=True, attention_bias=True, rope_theta=10000.0)),
+    ("official", eagle(1, draft_vocabulary=48)),
+    ("speculators", eagle(1, draft_vocabulary=48)),
     ("speculators", eagle(1)),
     ("speculators", eagle(1, fc_bias=True, rope_scaling={"rope_type": "linear", "factor": 2.0})),
     ("official", eagle(3)),
@@ -166,6 +168,8 @@ def test_speculators_ids_enter_layers(tmp_path):
     ("head", "layout", "message"),
     [
         (eagle(3, recycle="post_norm"), "specforge", "normed hidden state back"),
+        (eagle(1, recycle="post_norm"), "official", "normed hidden state back"),
+        (eagle(1, recycle="post_norm"), "speculators", "normed hidden state back"),
         (eagle(3, taps=(Tap(1, "entering"),)), "official", "enters layer 1"),
         (eagle(1, layers=2), "speculators", "one layer"),
         (medusa("target"), "v1", "projection over the whole vocabulary"),

@@ -11,10 +11,25 @@ from typing import Any
 from specbench.errors import PrerequisiteError
 from specbench.models.heads.files import Checkpoint
 from specbench.models.heads.layouts.eagle_names import canonical
+from specbench.models.heads.layouts.eagle_shapes import eagle_shapes
 from specbench.models.heads.layouts.eagle_sizes import sizes
-from specbench.models.heads.layouts.eagle_switches import Switches, features, recycled
-from specbench.models.heads.layouts.fit import fit_hidden, vocabulary_of
-from specbench.models.heads.plan import Plan, claim, require, require_matrices, require_plain
+from specbench.models.heads.layouts.eagle_switches import (
+    DEFAULT_TAPS,
+    Features,
+    Switches,
+    features,
+    recycled,
+)
+from specbench.models.heads.layouts.fit import fit_hidden, fit_lent, vocabulary_of
+from specbench.models.heads.layouts.llama_config import said
+from specbench.models.heads.plan import (
+    Plan,
+    claim,
+    compare,
+    require,
+    require_matrices,
+    require_plain,
+)
 from specbench.models.heads.target_facts import Target
 
 _LAYER_TENSORS = (
@@ -42,7 +57,7 @@ def plan_eagle1(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
             "see what it is: specbench models inspect PATH",
         )
     fit_hidden(checkpoint, width - hidden, target)
-    if ("fc.bias" in sources) != bool(_says_bias(checkpoint, layout)):
+    if ("fc.bias" in sources) != _says_bias(checkpoint, layout):
         odd.append(
             f"fc {'has a' if 'fc.bias' in sources else 'lacks the'} bias, other than "
             "config.json says; the tensor counts"
@@ -57,7 +72,14 @@ def plan_eagle1(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
         "input_norm": "layers.0.input_layernorm.weight" in sources,
         "final_norm": "norm.weight" in sources,
     }
-    return _plan("eagle1", layout, fields, ((-1, "final"),), sources, [*odd, *more])
+    if hidden != width - hidden:
+        raise PrerequisiteError(
+            f"{checkpoint.path}: an EAGLE-1 head of size {hidden} cannot feed itself, because it "
+            f"reads hidden states of size {width - hidden}",
+            "use a head that was made for this target",
+        )
+    final = Features(hidden, ((-1, "final"),), (), ())
+    return _plan(checkpoint, ("eagle1", layout), fields, final, sources, [*odd, *more])
 
 
 def plan_eagle3(checkpoint: Checkpoint, layout: str, target: Target | None) -> Plan:
@@ -67,7 +89,8 @@ def plan_eagle3(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
     require(checkpoint, sources, "fc.weight", *_LAYER_TENSORS, *norms)
     config, odd = _config(checkpoint), list[str]()
     embedding = sources.get("embed_tokens.weight")
-    if config.get("tie_word_embeddings") and embedding and "lm_head.weight" not in sources:
+    tied = said(config, "tie_word_embeddings", bool, str(checkpoint.path))
+    if tied and embedding and "lm_head.weight" not in sources:
         sources["lm_head.weight"] = embedding
         odd.append("its output projection is its embedding, as config.json says")
     found = sizes(checkpoint, sources, config, odd)
@@ -85,11 +108,11 @@ def plan_eagle3(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
         "norm_before_residual": switches.norm_before_residual,
         "norm_before_fc": switches.norm_before_fc,
         "fc_norm": switches.fc_norm,
-        "recycle": recycled(checkpoint.config, layout, odd),
+        "recycle": recycled(checkpoint, layout, odd),
         "final_norm": True,
     }
     odd += [*taken.oddities, *more]
-    return _plan("eagle3", layout, fields, taken.places, sources, odd)
+    return _plan(checkpoint, ("eagle3", layout), fields, taken, sources, odd)
 
 
 def _claimed(checkpoint: Checkpoint) -> dict[str, str]:
@@ -102,15 +125,17 @@ def _claimed(checkpoint: Checkpoint) -> dict[str, str]:
 
 def _config(checkpoint: Checkpoint) -> Mapping[str, Any]:
     """The Llama-like configuration: at the top, or speculators' inner one."""
-    inner = checkpoint.config.get("transformer_layer_config")
-    return inner if isinstance(inner, Mapping) else checkpoint.config
+    inner = said(checkpoint.config, "transformer_layer_config", Mapping, str(checkpoint.path))
+    return checkpoint.config if inner is None else inner
 
 
-def _says_bias(checkpoint: Checkpoint, layout: str) -> object:
+def _says_bias(checkpoint: Checkpoint, layout: str) -> bool:
     """Whether the configuration gives fc a bias; the authors' code does where it says nothing."""
+    where = str(checkpoint.path)
     if layout == "speculators":
-        return checkpoint.config.get("fusion_bias", False)
-    return checkpoint.config.get("bias", True)
+        return bool(said(checkpoint.config, "fusion_bias", bool, where))
+    found = said(checkpoint.config, "bias", bool, where)
+    return True if found is None else bool(found)
 
 
 def _vocabulary(
@@ -122,7 +147,7 @@ def _vocabulary(
     names = ["t2d", "embed_tokens.weight"]
     if "d2t" not in sources:
         names.append("lm_head.weight")
-    configured = config.get("vocab_size")
+    configured = said(config, "vocab_size", int, str(checkpoint.path))
     if "d2t" not in sources and "lm_head.weight" in sources and isinstance(configured, int):
         rows = checkpoint.shape(sources["lm_head.weight"])[0]
         wanted = configured if target is None else target.vocabulary
@@ -156,21 +181,24 @@ def _head_rows(checkpoint: Checkpoint, sources: Mapping[str, str], rows: int | N
 
 
 def _plan(
-    family: str,
-    layout: str,
+    checkpoint: Checkpoint,
+    kind: tuple[str, str],
     fields: Mapping[str, Any],
-    places: Any,
+    taken: Features,
     sources: dict[str, str],
     oddities: list[str],
 ) -> Plan:
     offsets, membership = sources.pop("d2t", None), sources.pop("t2d", None)
+    fit_lent(checkpoint, sources, fields["hidden"], fields["target_hidden"])
+    taps = DEFAULT_TAPS if taken.places is None else len(taken.places)
+    compare(checkpoint, sources, eagle_shapes(fields, taps, sources))
     return Plan(
-        family,
-        layout,
+        *kind,
         fields,
-        places,
+        taken.places,
         sources,
         offsets=offsets,
         membership=membership,
+        layer_ids=taken.ids,
         oddities=tuple(oddities),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.heads.files import Checkpoint
+from specbench.models.heads.layouts.llama_config import positive, said, stated
 from specbench.models.heads.layouts.taps import (
     KEY,
     Place,
@@ -18,15 +18,23 @@ from specbench.models.heads.layouts.taps import (
 )
 from specbench.models.heads.target_facts import Target
 
-_DEFAULT_TAPS = 3
+DEFAULT_TAPS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a head reads of the target; ``places`` is None where they depend on its layers."""
+    """What a head reads of the target.
+
+    Attributes:
+        target_hidden: size of its hidden states.
+        places: None where they depend on its number of layers.
+        ids: layer numbers that the file names.
+        oddities: see ``HeadCheckpoint``.
+    """
 
     target_hidden: int
     places: tuple[Place, ...] | None
+    ids: tuple[int, ...]
     oddities: tuple[str, ...]
 
 
@@ -51,20 +59,21 @@ class Switches:
             "fc_norm": any(name.startswith("fc_norm.") for name in sources),
         }
         for key, there in present.items():
-            said = bool(checkpoint.config.get(key, False))
-            if said and not there:
+            wanted = bool(said(checkpoint.config, key, bool, str(checkpoint.path)))
+            if wanted and not there:
                 raise PrerequisiteError(
                     f"{checkpoint.path}: config.json says {key}, its tensors are missing",
                     "fetch or copy the checkpoint again",
                 )
-            if there and not said:
+            if there and not wanted:
                 odd.append(f"has the norms of {key}, which config.json does not say; they are used")
         if all(present.values()):
             raise PrerequisiteError(
                 f"{checkpoint.path} has both one norm before fc and one per layer",
                 "the two exclude each other; ask the head's authors which one is meant",
             )
-        residual = bool(checkpoint.config.get("norm_before_residual", False))
+        where = str(checkpoint.path)
+        residual = bool(said(checkpoint.config, "norm_before_residual", bool, where))
         return cls(residual, present["norm_before_fc"], present["fc_norm"])
 
 
@@ -75,16 +84,19 @@ def features(checkpoint: Checkpoint, layout: str, width: int, target: Target | N
         PrerequisiteError: a width that the layers do not divide, or layers the target lacks.
         UsageError: a head on the last hidden state, which is another network.
     """
-    nested = checkpoint.config.get("eagle_config")
-    if isinstance(nested, Mapping) and nested.get("use_aux_hidden_state") is False:
+    where = str(checkpoint.path)
+    nested = said(checkpoint.config, "eagle_config", Mapping, where) or {}
+    if said(nested, "use_aux_hidden_state", bool, where) is False:
         raise UsageError(
             f"{checkpoint.path} reads the target's last hidden state alone "
             "(use_aux_hidden_state false), which is not run natively",
             "run it on vLLM",
         )
-    ids = layer_ids(checkpoint.config)
-    count = len(ids) if ids else int(checkpoint.config.get("num_aux_hidden_states", _DEFAULT_TAPS))
-    if width % count or (ids is None and count != _DEFAULT_TAPS):
+    ids = layer_ids(checkpoint.config, where)
+    key = "num_aux_hidden_states"
+    told = positive(stated(checkpoint.config, key, int, DEFAULT_TAPS, where), key, where)
+    count = len(ids) if ids else told
+    if width % count or (ids is None and count != DEFAULT_TAPS):
         raise PrerequisiteError(
             f"{checkpoint.path}: fc reads {width} columns of {count} layers, and which layers is "
             "not said or does not fit",
@@ -93,13 +105,14 @@ def features(checkpoint: Checkpoint, layout: str, width: int, target: Target | N
     if ids is None:
         places = None if target is None else default_places(target.layers)
         note = "does not name the target's layers; those entering 2, half-way, 3 from the end"
-        return Features(width // count, places, (note,))
+        return Features(width // count, places, (), (note,))
     side, note = convention(ids, speculators=layout == "speculators")
     layers = None if target is None else target.layers
-    return Features(width // count, places_of(ids, side, layers), (note,) if note else ())
+    places = places_of(ids, side, layers)
+    return Features(width // count, places, tuple(ids), (note,) if note else ())
 
 
-def recycled(config: Mapping[str, Any], layout: str, odd: list[str]) -> str:
+def recycled(checkpoint: Checkpoint, layout: str, odd: list[str]) -> str:
     """Which hidden state the next drafting step takes: ``pre_norm`` or ``post_norm``.
 
     One key has two meanings. speculators, vLLM and SGLang feed the normed state back where
@@ -107,7 +120,7 @@ def recycled(config: Mapping[str, Any], layout: str, odd: list[str]) -> str:
     the key set and fed the state before the norm back; since its pull request 879 it means what
     the servers mean.
     """
-    if not config.get("norm_output", False):
+    if not said(checkpoint.config, "norm_output", bool, str(checkpoint.path)):
         return "pre_norm"
     if layout in ("speculators", "vllm"):
         return "post_norm"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from specbench.errors import PrerequisiteError
 from specbench.models.heads.files import Checkpoint
@@ -18,6 +18,26 @@ def fit_hidden(checkpoint: Checkpoint, size: int, target: Target | None) -> None
             f"{checkpoint.path} reads hidden states of size {size}, the target's have size "
             f"{target.hidden}",
             _HINT,
+        )
+
+
+def fit_lent(
+    checkpoint: Checkpoint, names: Collection[str], hidden: int, target_hidden: int
+) -> None:
+    """Raise PrerequisiteError where the target's ends cannot stand in for missing ones.
+
+    Args:
+        checkpoint: for messages.
+        names: canonical names of what the checkpoint has.
+        hidden, target_hidden: sizes of the head's and the target's hidden states.
+    """
+    ends = ("embed_tokens.weight", "lm_head.weight")
+    missing = [name for name in ends if name not in names]
+    if missing and hidden != target_hidden:
+        raise PrerequisiteError(
+            f"{checkpoint.path}: {missing[0]} is missing, and the target's has hidden size "
+            f"{target_hidden}, the head's {hidden}",
+            "fetch or copy the checkpoint again",
         )
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from specbench.errors import PrerequisiteError
+
+ROPE_TYPES = ("linear", "llama3", "yarn")
+"""Of RoPE, whose angles do not depend on the batch."""
 
 
 def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -23,15 +27,83 @@ class Rope:
     scaling: Mapping[str, object] | None
 
 
-def rope_of(config: Mapping[str, Any]) -> Rope:
-    """From ``rope_theta`` and ``rope_scaling``, or from ``rope_parameters`` (transformers 5)."""
-    given = dict(config.get("rope_parameters") or {})
-    theta = given.pop("rope_theta", config.get("rope_theta"))
+def rope_of(config: Mapping[str, Any], where: str) -> Rope:
+    """From ``rope_theta`` and ``rope_scaling``, or from ``rope_parameters`` (transformers 5).
+
+    Raises:
+        PrerequisiteError: values of the wrong kind, or a type that the heads' layers cannot run.
+    """
+    given = dict(said(config, "rope_parameters", Mapping, where) or {})
+    theta = said(given or config, "rope_theta", float, where)
+    if theta is None:
+        theta = said(config, "rope_theta", float, where)
+    given.pop("rope_theta", None)
     kind = given.get("rope_type", "default")
-    scaling = given if given and kind != "default" else config.get("rope_scaling")
-    if isinstance(scaling, Mapping) and scaling.get("rope_type", scaling.get("type")) == "default":
-        scaling = None
-    return Rope(None if theta is None else float(theta), scaling)
+    scaling = given if given and kind != "default" else said(config, "rope_scaling", Mapping, where)
+    if scaling is not None:
+        kind = scaling.get("rope_type", scaling.get("type"))
+        scaling = None if kind == "default" else scaling
+    if scaling is not None and kind not in ROPE_TYPES:
+        raise PrerequisiteError(
+            f"{where}: config.json says RoPE of type {kind!r}, run natively: "
+            f"{', '.join(('default', *ROPE_TYPES))}",
+            "use a head with one of these; others depend on the batch or are not known",
+        )
+    return Rope(theta, scaling)
+
+
+def said(config: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
+    """A value that need not be there: None for null and for a missing key.
+
+    Args:
+        config: where to look.
+        key: the value's.
+        kind: ``bool``, ``int``, ``float`` (whole numbers too), ``str``, ``list`` or ``Mapping``.
+        where: for messages.
+
+    Raises:
+        PrerequisiteError: a value of another kind; JSON knows no other way to be wrong.
+    """
+    value = config.get(key)
+    if value is None:
+        return None
+    flag = isinstance(value, bool)
+    if kind is float and isinstance(value, (int, float)) and not flag:
+        return float(value)
+    if not isinstance(value, kind) or (flag and kind is not bool):
+        raise _wrong(key, value, where, _WORDS[kind])
+    return value
+
+
+def stated(config: Mapping[str, Any], key: str, kind: type, default: Any, where: str) -> Any:
+    """A value with a default for a missing key; null is refused as ``said`` refuses others."""
+    if key in config and config[key] is None:
+        raise _wrong(key, None, where, _WORDS[kind])
+    return said(config, key, kind, where) if key in config else default
+
+
+def positive(value: Any, key: str, where: str) -> Any:
+    """A number above 0, or None. PrerequisiteError: it is not above 0."""
+    if value is not None and not 0 < value < float("inf"):
+        raise _wrong(key, value, where, "a number above 0")
+    return value
+
+
+_WORDS: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a name",
+    list: "a list",
+    Mapping: "an object",
+}
+
+
+def _wrong(key: str, value: object, where: str, wanted: str) -> PrerequisiteError:
+    return PrerequisiteError(
+        f"{where}: config.json says {key} = {json.dumps(value, default=str)}, expected {wanted}",
+        "copy the checkpoint's own config.json into the folder",
+    )
 
 
 def whole_number(config: Mapping[str, Any], key: str, where: str) -> int:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from specbench.errors import PrerequisiteError
-from specbench.models.heads.files import Checkpoint
+from specbench.models.heads.files import BESIDE, Checkpoint
 from specbench.models.heads.layouts.fit import fit_hidden, vocabulary_of
-from specbench.models.heads.plan import Plan, claim, require_matrices, require_plain
+from specbench.models.heads.layouts.llama_config import said
+from specbench.models.heads.plan import Plan, claim, compare, require_matrices, require_plain
 from specbench.models.heads.target_facts import Target
 
 _MERGED = "medusa_head."
@@ -26,7 +27,7 @@ def plan_medusa(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
     Raises:
         PrerequisiteError: unknown, missing or misshapen tensors, or another target's heads.
     """
-    names = [n for n in checkpoint.files if layout != "merged" or n.startswith(_MERGED)]
+    names = _names(checkpoint, layout)
     sources = claim(checkpoint, names, _canonical)
     token_map = sources.pop(_TOKEN_MAP, None)
     require_matrices(checkpoint, sources)
@@ -38,7 +39,7 @@ def plan_medusa(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
     fit_hidden(checkpoint, hidden, target)
     projections = [name for name in sources if name.endswith("projection.weight")]
     rows = [checkpoint.shape(sources[name])[0] for name in projections]
-    configured = checkpoint.config.get("vocab_size")
+    configured = said(checkpoint.config, "vocab_size", int, str(checkpoint.path))
     if token_map is None and rows:
         _refuse_missing_map(checkpoint, rows[0], configured, target)
     stated = [] if token_map is not None or not rows else [(sources[projections[0]], rows[0])]
@@ -46,8 +47,9 @@ def plan_medusa(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
     drafted = vocabulary if not rows else rows[0]
     whole: tuple[str, ...] = ()
     if token_map is not None:
-        drafted = checkpoint.shape(token_map)[0]
+        drafted = _mapped(checkpoint, token_map)
         whole = tuple(n for n, r in zip(projections, rows, strict=True) if r > drafted)
+    wanted = {n: vocabulary or rows[0] if n in whole else drafted or 0 for n in projections}
     fields: dict[str, Any] = {
         "hidden": hidden,
         "vocabulary": vocabulary,
@@ -57,6 +59,7 @@ def plan_medusa(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
         "projection": projection,
         "bias": "heads.0.blocks.0.bias" in sources,
     }
+    compare(checkpoint, sources, _shapes(fields, wanted))
     return Plan(
         "medusa",
         layout,
@@ -67,6 +70,39 @@ def plan_medusa(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
         rows_of_map=whole,
         oddities=(*odd, *more),
     )
+
+
+def _names(checkpoint: Checkpoint, layout: str) -> list[str]:
+    """Tensors of the heads: by their prefix among a model's, or those of a file beside it."""
+    if layout == "merged":
+        return [name for name in checkpoint.files if name.startswith(_MERGED)]
+    beside = [name for name, file in checkpoint.files.items() if file.name in BESIDE]
+    others = checkpoint.files.keys() - set(beside)
+    with_model = any("layers.0." in name for name in others)
+    return beside if beside and with_model else list(checkpoint.files)
+
+
+def _mapped(checkpoint: Checkpoint, token_map: str) -> int:
+    """Tokens of a map."""
+    shape = checkpoint.shape(token_map)
+    if len(shape) != 1:
+        raise PrerequisiteError(
+            f"{checkpoint.path}: token_map has shape {list(shape)}, expected one entry per token",
+            "fetch or copy the checkpoint again",
+        )
+    return shape[0]
+
+
+def _shapes(fields: Mapping[str, Any], rows: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Canonical name -> shape of every tensor; ``rows`` are those of the projections."""
+    hidden = fields["hidden"]
+    shapes: dict[str, tuple[int, ...]] = {}
+    for head in range(fields["heads"]):
+        for block in range(fields["blocks"]):
+            shapes[f"heads.{head}.blocks.{block}.weight"] = (hidden, hidden)
+            if fields["bias"]:
+                shapes[f"heads.{head}.blocks.{block}.bias"] = (hidden,)
+    return shapes | {name: (count, hidden) for name, count in rows.items()}
 
 
 def _canonical(name: str) -> str | None:
@@ -106,8 +142,9 @@ def _counts(checkpoint: Checkpoint, sources: Mapping[str, str]) -> tuple[int, in
 
 def _projection(checkpoint: Checkpoint, sources: dict[str, str], heads: int, odd: list[str]) -> str:
     """``own``, ``one`` or ``target``; vLLM stores a shared one under head 0 as well."""
+    shares = said(checkpoint.config, "original_lm_head", bool, str(checkpoint.path))
     own = [i for i in range(heads) if f"heads.{i}.projection.weight" in sources]
-    if own == [0] and heads > 1 and checkpoint.config.get("original_lm_head"):
+    if own == [0] and heads > 1 and shares:
         sources["projection.weight"] = sources.pop("heads.0.projection.weight")
         own = []
     if "projection.weight" in sources and own:
@@ -118,8 +155,7 @@ def _projection(checkpoint: Checkpoint, sources: dict[str, str], heads: int, odd
     if "projection.weight" in sources:
         return "one"
     if not own:
-        config = checkpoint.config
-        if str(config.get("version")) != "2" and not config.get("original_lm_head"):
+        if str(checkpoint.config.get("version")) != "2" and not shares:
             odd.append(
                 "no output projections, which config.json does not say; the target's is used"
             )

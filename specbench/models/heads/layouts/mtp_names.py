@@ -21,7 +21,16 @@ FRAMES: dict[str, dict[str, str]] = {
     },
 }
 FRAMES["speculators"] = FRAMES["mimo"]
-"""Layout -> name in the file -> name here, of norms and projection around the layer."""
+FRAMES["qwen"] = {
+    "mtp.pre_fc_norm_embedding.weight": "enorm.weight",
+    "mtp.pre_fc_norm_hidden.weight": "hnorm.weight",
+    "mtp.fc.weight": "eh_proj.weight",
+    "mtp.norm.weight": "norm.weight",
+}
+"""Layout -> name in the file -> name here, of norms and projection around the layer.
+
+Names follow the module's prefix; Qwen's stand outside of its layers and are whole.
+"""
 
 NEXTN_SHARED = {
     "embed_tokens.weight": "embed_tokens.weight",

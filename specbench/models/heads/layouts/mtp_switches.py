@@ -16,6 +16,7 @@ class Switches:
     order: str
     recycle: str
     zero_first: bool
+    centred_norms: bool = False
 
     def __str__(self) -> str:
         zero = "zeroed" if self.zero_first else "kept"
@@ -28,6 +29,7 @@ class Switches:
 _DEEPSEEK = Switches("deepseek", "embedding_first", "pre_norm", True)
 _GLM = Switches("glm4_moe", "embedding_first", "post_norm", True)
 _MIMO = Switches("mimo", "hidden_first", "post_norm", True)
+_QWEN = Switches("qwen3_next", "embedding_first", "post_norm", False, True)
 _SPECULATORS = Switches("deepseek", "embedding_first", "post_norm", False)
 
 WHY = {
@@ -35,6 +37,9 @@ WHY = {
     "SGLang the normed one",
     "glm4_moe": "recycle post_norm: engines that fed the state before the norm accepted less",
     "mimo": "recycle post_norm: the module returns its normed state and nothing else",
+    "qwen3_next": "norms before fc on both inputs; all norms are zero-centred and multiply by "
+    "1 + their weight; recycle post_norm: engines feed the state behind the last norm "
+    "back",
     "speculators": "recycle post_norm: speculators trains every step on the normed output of the "
     "one before",
 }
@@ -47,6 +52,8 @@ def switches_of(layout: str, model_type: str) -> Switches:
         return _SPECULATORS
     if layout == "mimo":
         return _MIMO
+    if layout == "qwen":
+        return _QWEN
     return _GLM if model_type.startswith("glm") else _DEEPSEEK
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specbench.errors import PrerequisiteError
+from specbench.models.heads.layouts.llama_config import said
 
 Place = tuple[int, str]
 """Layer and side, as in ``decoding.protocols.Tap``."""
@@ -29,12 +30,22 @@ def default_places(layers: int) -> tuple[Place, ...]:
     return tuple((layer, ENTERING) for layer in (2, layers // 2, layers - 3))
 
 
-def layer_ids(config: Mapping[str, Any]) -> list[int] | None:
-    """Layer numbers that a configuration names, at its top or under ``eagle_config``."""
-    nested = config.get("eagle_config")
-    places = [config, nested if isinstance(nested, Mapping) else {}]
-    found = next((p[KEY] for p in places if p.get(KEY)), None)
-    return None if found is None else [int(i) for i in found]
+def layer_ids(config: Mapping[str, Any], where: str) -> list[int] | None:
+    """Layer numbers that a configuration names, at its top or under ``eagle_config``.
+
+    Raises:
+        PrerequisiteError: no list of whole numbers.
+    """
+    nested = said(config, "eagle_config", Mapping, where) or {}
+    lists = [said(place, KEY, list, where) for place in (config, nested)]
+    found = next((ids for ids in lists if ids), None)
+    for number in found or ():
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise PrerequisiteError(
+                f"{where}: config.json says {KEY} = {found!r}, expected whole numbers",
+                "copy the checkpoint's own config.json into the folder",
+            )
+    return found
 
 
 def convention(ids: Sequence[int], *, speculators: bool) -> tuple[str, str]:

@@ -19,17 +19,18 @@ SPECULATORS_VERSION = "0.3.0"
 
 def official1(checkpoint: HeadCheckpoint) -> Parts:
     """EAGLE-1/2 as in the authors' checkpoints."""
-    config = eagle_config(checkpoint)
+    config = _config1(checkpoint)
     return {
         "architectures": ["LlamaForCausalLM"],
         **_llama(config, checkpoint),
+        "draft_vocab_size": config.draft_vocabulary,
         "bias": config.fc_bias,
-    }, checkpoint.tensors
+    }, _with_map(checkpoint, config)
 
 
 def speculators1(checkpoint: HeadCheckpoint) -> Parts:
     """EAGLE-1/2 as speculators' converter writes it."""
-    config = eagle_config(checkpoint)
+    config = _config1(checkpoint)
     if config.layers != 1:
         raise UsageError(
             f"the speculators layout of EAGLE-1 holds one layer, the head has {config.layers}",
@@ -37,11 +38,12 @@ def speculators1(checkpoint: HeadCheckpoint) -> Parts:
         )
     tensors = {
         name.replace("layers.0.", "transformer.").replace("fc.", "fusion_fc."): tensor
-        for name, tensor in checkpoint.tensors.items()
+        for name, tensor in _with_map(checkpoint, config).items()
     }
     return {
         "architectures": ["EagleSpeculator"],
         **_speculators("eagle", checkpoint),
+        "draft_vocab_size": config.draft_vocabulary,
         "fusion_bias": config.fc_bias,
         "layernorms": False,
         "transformer_layer_architecture": "LlamaDecoderLayer",
@@ -79,6 +81,17 @@ def eagle_config(checkpoint: HeadCheckpoint) -> EagleConfig:
     """The configuration, which is an EAGLE head's."""
     assert isinstance(checkpoint.config, EagleConfig), checkpoint.family
     return checkpoint.config
+
+
+def _config1(checkpoint: HeadCheckpoint) -> EagleConfig:
+    """The configuration of an EAGLE-1 head. UsageError: what no layout of these can say."""
+    config = eagle_config(checkpoint)
+    if config.recycle != "pre_norm":
+        raise UsageError(
+            "layouts of EAGLE-1 cannot say that the head takes its normed hidden state back",
+            "train it on the state before the norm, or write an EAGLE-3 head",
+        )
+    return config
 
 
 def _flat3(checkpoint: HeadCheckpoint, architecture: str) -> Parts:
