@@ -22,7 +22,9 @@ def alpha(traces: Sequence[Trace], *, seed: int) -> Quantity:
     if not any(sum(trace.steps.judged) for trace in kept):
         return nothing(NOTHING_DRAFTED, "1")
     if not any(map(_overlaps, kept)):
-        return unavailable("the engine recorded no draft and target probabilities", "1")
+        return unavailable(
+            "no draft and target probabilities recorded; at temperature 0 there are none", "1"
+        )
     return pooled(
         traces, lambda trace: sum(_overlaps(trace)), lambda t: len(_overlaps(t)), "1", seed
     )

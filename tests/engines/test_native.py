@@ -82,7 +82,11 @@ def test_a_draft_in_another_type_runs(tiny_target, temperature):
 
 def test_memory_and_description_name_both_models(engine):
     facts = engine.describe()
-    assert set(facts["drafts"]) == {"draft_model-rejection", "draft_model-target_match"}
+    loaded = {name for name, found in facts["drafts"].items() if "weight_hash" in found[0]}
+    assert loaded == {"draft_model-rejection", "draft_model-target_match"}
+    # An early exit loads nothing; only how it drafts is on record.
+    chain = {"growth": {"kind": "chain", "sampling": "sampled"}}
+    assert facts["drafts"]["layer_skip-rejection"] == [chain]
     memory = engine.memory("draft_model-rejection")
     # Two layers, two heads of 8 numbers, keys and values, 4 bytes.
     assert memory.target_kv_per_token == memory.draft_kv_per_token == 2 * 2 * 8 * 2 * 4
