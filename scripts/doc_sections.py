@@ -3,9 +3,9 @@
 README.md and docs/fidelity.md: runs in results/, results/selftest.json (``specbench fidelity
 --selftest --json``) and results/black_box.json (``scripts/black_box_power.py``). docs/engines.md:
 runs, results/llamacpp_agreement.json (``scripts/llamacpp_agreement.py``) and the launchers.
-docs/performance.md: results/bench.json and results/evidence.json (``scripts/bench --json``, the
-latter with ``--only evidence_share``).
-docs/drafters.md: the catalogue.
+docs/performance.md: results/bench.json, results/evidence.json and results/drafting.json
+(``scripts/bench --json``, the latter two with ``--only evidence_share`` and ``--only drafting``).
+docs/drafters.md: the catalogue and a run of drafters.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import io
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,28 @@ def bench_table() -> str:
     return figure_table("bench.json")
 
 
+def drafters_table() -> str:
+    """Every drafter of the newest run of drafters, over all suites."""
+    summary, path = committed_run("drafters")
+    whole = tuple(row for row in summary.rows if row.suite == "all")
+    table = grid(replace(summary, rows=whole))
+    return "\n".join(
+        [
+            *table_lines(table),
+            "",
+            *footnoted(table),
+            "",
+            f"{summary.target}, {summary.dtype}, {summary.device}; {state(summary)}. "
+            f"Files: [{path}](../{path}).",
+        ]
+    )
+
+
+def drafting_table() -> str:
+    """What drafting, trees and replay cost."""
+    return figure_table("drafting.json")
+
+
 def figure_table(name: str) -> str:
     """A table of measured figures from a file of results/."""
     path = ROOT / "results" / name
@@ -240,10 +263,15 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "engines": engines_output,
         "agreement": agreement,
     },
-    "docs/drafters.md": {"drafter table": drafter_table, "drafter options": drafter_options},
+    "docs/drafters.md": {
+        "drafter table": drafter_table,
+        "drafters": drafters_table,
+        "drafter options": drafter_options,
+    },
     "docs/performance.md": {
         "bench": bench_table,
         "evidence": evidence_table,
+        "drafting": drafting_table,
     },
     "docs/fidelity.md": {"rules": rules_table, "selftest": selftest_tables, "blackbox": black_box},
 }

@@ -23,14 +23,14 @@ def head_lines(heads: Heads, path: str, target: str | None) -> list[Line]:
         target: what the heads were checked against, if anything.
     """
     lines = [line for head in heads.native for line in _native(head, path, heads.contents)]
-    if target is not None and not any(head.problem for head in heads.native):
+    if target is not None and heads.native and not any(head.problem for head in heads.native):
         lines.append(("fits", f"{target}: hidden size, vocabulary and layers agree"))
     if heads.foreign is not None:
         lines += [
             ("head", f"{heads.foreign.what} ({heads.foreign.kind}), not run natively"),
             ("runs on", heads.foreign.runs_on),
         ]
-    return lines
+    return lines + [line for head in heads.elsewhere for line in _read(head)]
 
 
 def _native(head: HeadDescription, path: str, contents: str) -> list[Line]:
@@ -39,7 +39,20 @@ def _native(head: HeadDescription, path: str, contents: str) -> list[Line]:
         return [*lines, ("problem", head.problem)]
     inside = contents != "head" and head.family == "mtp"
     model = "" if inside else f', options = {{ model = "{path}" }}'
-    lines += [
+    loads = [("load as", f'drafter = "{name}"{model}') for name in head.drafters]
+    return [*lines, *_inside(head), *loads, *_odd(head)]
+
+
+def _read(head: HeadDescription) -> list[Line]:
+    """A head that is read and not run: nothing to load it as."""
+    lines = [("read as", f"family {head.family}, layout {head.layout}")]
+    if head.problem:
+        return [*lines, ("problem", head.problem)]
+    return [*lines, *_inside(head), *_odd(head)]
+
+
+def _inside(head: HeadDescription) -> list[Line]:
+    return [
         ("holds", _sizes(head.family, head.fields)),
         (
             "stored",
@@ -47,9 +60,11 @@ def _native(head: HeadDescription, path: str, contents: str) -> list[Line]:
             f"{head.size_bytes / 1e6:,.1f} MB",
         ),
         ("reads", "the target's hidden states: " + ", ".join(head.taps)),
-        *[("load as", f'drafter = "{name}"{model}') for name in head.drafters],
     ]
-    return [*lines, *[("odd", oddity) for oddity in head.oddities]]
+
+
+def _odd(head: HeadDescription) -> list[Line]:
+    return [("odd", oddity) for oddity in head.oddities]
 
 
 def _sizes(family: str, f: Mapping[str, Any]) -> str:

@@ -55,7 +55,9 @@ SECONDS_APART = 5.0
 @click.option("--dtype", help="Data type of target and drafts.  [default: the run's]")
 @click.option("--device", help="Device.  [default: the run's]")
 @click.option(
-    "--assume-same", is_flag=True, help="Take a target for the run's whose weights are not known."
+    "--assume-same",
+    is_flag=True,
+    help="Take a target for the run's whose weights differ or are not known.",
 )
 @click.option(
     "--runs",

@@ -82,11 +82,14 @@ class StudyCall:
         done = self._run(folder, members)
         summary = analyse_study(folder)
         write_study(summary, folder, self.form)
+        skipped = sum(member.skipped for member in summary.members)
         if not (done and summary.complete):
             click.echo(f"not every request was done; {_resume(folder)}", err=True)
+        elif skipped:
+            click.echo(f"{skipped} requests were skipped; the runs say why", err=True)
         if not done:
             return INTERRUPTED
-        return 0 if summary.complete else 1
+        return 0 if summary.complete and not skipped else 1
 
     @property
     def _key(self) -> str:

@@ -15,8 +15,3 @@ def warm_up_key(suite: str, item: str, temperature: float) -> RequestKey:
 def is_warm_up(key: RequestKey) -> bool:
     """Whether a request is outside the measurement."""
     return key.suite.startswith(_PREFIX)
-
-
-def measured_suite(key: RequestKey) -> str:
-    """The suite of the item behind a key, be it measured or not."""
-    return key.suite.removeprefix(_PREFIX)

@@ -32,7 +32,7 @@ def record(
     rows: TargetRows,
     laws: DraftLaws | None,
     rule: RuleLaw | None = None,
-    siblings: Sequence[bool] = (),
+    siblings: Sequence[bool] | None = None,
 ) -> None:
     """Append evidence for the emitted tokens of one step.
 
@@ -42,7 +42,8 @@ def record(
         rows: the step's target rows.
         laws: draft laws; None where nothing was drafted.
         rule: the rule's output law at given positions; None where it is the target's.
-        siblings: with ``rule``, per request whether its step tried several candidates at a node.
+        siblings: with ``rule``, per request whether its step tried several candidates at a node;
+            None where none did.
     """
     total = len(emitted.token)
     greedy = [rows.sampling[row].greedy for row in emitted.row]
@@ -54,7 +55,7 @@ def record(
         part = emitted.part(chosen)
         found = compute(part, rows, laws)
         if rule is not None and not kind:
-            found |= rule_columns(part, rows, laws, rule, siblings)
+            found |= rule_columns(part, rows, laws, rule, siblings or [False] * len(into))
         for name, values in found.items():
             column = columns.setdefault(name, [None] * total)
             for i, value in zip(chosen, values, strict=True):

@@ -281,7 +281,18 @@ class Drafter(Protocol):
     def room(self, k: int) -> int:
         """KV rows that a step needs behind the committed ones, for drafting and verifying.
 
-        At least the nodes of the largest draft whose longest path is ``k``.
+        At least ``nodes(k)``.
+        """
+        ...
+
+    def nodes(self, k: int) -> int:
+        """Nodes of the largest draft whose longest path is ``k``: a step verifies one row more."""
+        ...
+
+    def feeds(self, k: int) -> int:
+        """Rows of one request in the widest forward after its prompt that it runs for a draft.
+
+        Of models and heads with KV; 0 where it has none.
         """
         ...
 

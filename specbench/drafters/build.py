@@ -57,6 +57,10 @@ class LoadedDraft:
 
 _NARROWEST = 2
 """Rows that any draft feeds at once: its last accepted token and the next."""
+_OTHER = "name another draft model"
+_EXACTER = "name another draft model, or set another dtype or quant for this one"
+_NARROWER = "set a narrower tree, another dtype or quant for the draft, or name another draft model"
+"""What to do about a draft that is refused: for the target it would be another engine."""
 
 
 @dataclass(slots=True)
@@ -109,7 +113,7 @@ class BuildContext:
             device=str(self.target.device),
             quant=quant_of(options, f"arm {self.arm}"),
         )
-        selfcheck.refuse_configuration(loaded.config, name)
+        selfcheck.refuse_configuration(loaded.config, name, _OTHER)
         rows = loaded.model.get_input_embeddings().num_embeddings
         match = vocabulary.compare(
             self.target.tokenizer,
@@ -124,26 +128,26 @@ class BuildContext:
             f"draft:{self.arm}{suffix}",
             vocabulary.padding_mask(rows, match.real_ids, loaded.device),
         )
-        selfcheck.check(model, name, _NARROWEST)
+        selfcheck.check(model, name, _NARROWEST, _EXACTER)
         self._checked.append((model, name))
         self._own(model, loaded.dtype)
         self.loaded.append(LoadedDraft(model_facts(loaded), loaded.weight_bytes, model.kv_bytes))
         return model, loaded
 
     def check_width(self, rows: int) -> None:
-        """Check the loaded drafts at the width of their drafter's steps, once that is known.
+        """Check the loaded drafts at the width of their own forwards, once that is known.
 
         Levels of a tree, and tokens that another draft proposed, are fed in one forward.
 
         Args:
-            rows: of the widest forward after a prompt.
+            rows: of one request in the widest forward after its prompt, ``Drafter.feeds``.
 
         Raises:
             PrerequisiteError: a draft whose rows depend on how many there are.
         """
         if rows > self._width:
             for model, name in self._checked:
-                selfcheck.verify_error(model, name, rows)
+                selfcheck.verify_error(model, name, rows, _NARROWER)
             self._width = rows
 
     def early_exit(self, layers: int) -> PackedModel:

@@ -81,8 +81,16 @@ class DraftModelDrafter:
         return cls(model, context.vocabulary, loaded.context_limit, growth=growth)
 
     def room(self, k: int) -> int:
-        """Rows of the largest draft."""
+        """KV rows of the largest draft."""
         return self._growth.room(k)
+
+    def nodes(self, k: int) -> int:
+        """Nodes of the largest draft."""
+        return self._growth.nodes(k)
+
+    def feeds(self, k: int) -> int:
+        """A level of the draft, or its refill: an accepted leaf and the token behind it."""
+        return max(self._growth.level(k), 2)
 
     def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
         """Prefill the draft with prompt and first token."""

@@ -74,8 +74,16 @@ class LayerSkipDrafter(StatelessDrafter):
         return cls(context.early_exit(layers), context.vocabulary, growth=growth)
 
     def room(self, k: int) -> int:
-        """Rows of the largest draft."""
+        """KV rows of the largest draft."""
         return self._growth.room(k)
+
+    def nodes(self, k: int) -> int:
+        """Nodes of the largest draft."""
+        return self._growth.nodes(k)
+
+    def feeds(self, k: int) -> int:
+        """A level of the draft, or the last committed token."""
+        return max(self._growth.level(k), 1)
 
     def propose(self, rows: Sequence[DecodedSequence], budget: Sequence[int]) -> Draft:
         """Feed the last committed token, then draft."""

@@ -84,6 +84,14 @@ class MultiDraftDrafter:
         """Nodes of chains that have nothing in common."""
         return k * len(self._models)
 
+    def nodes(self, k: int) -> int:
+        """The same: what is drafted is verified."""
+        return self.room(k)
+
+    def feeds(self, k: int) -> int:
+        """The refill of a model that drafted nothing of the accepted path, and the token behind."""
+        return k + 1
+
     def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
         """Prefill every draft with prompt and first token."""
         for model in self._models:

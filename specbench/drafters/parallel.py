@@ -112,6 +112,14 @@ class ParallelDrafter:
         """Nodes of the shape down to depth ``k``."""
         return self._sizes[min(max(k, 0), self._shape.depth)]
 
+    def nodes(self, k: int) -> int:
+        """The same: what is drafted is verified."""
+        return self.room(k)
+
+    def feeds(self, k: int) -> int:
+        """None: the heads have no KV."""
+        return 0
+
     def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
         """Keep the hidden state that predicted each row's last token.
 

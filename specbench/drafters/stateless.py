@@ -20,6 +20,14 @@ class StatelessDrafter:
         """The nodes of a chain."""
         return k
 
+    def nodes(self, k: int) -> int:
+        """The nodes of a chain."""
+        return k
+
+    def feeds(self, k: int) -> int:
+        """No forward of its own."""
+        return 0
+
     def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
         """Nothing to prepare."""
 

@@ -18,7 +18,6 @@ from collections.abc import Hashable, Sequence
 
 import torch
 
-from specbench.core.warm_up import measured_suite
 from specbench.decoding.protocols import CHOSEN, Draft, DrafterInfo, DraftFacts
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.build import BuildContext, choice, whole
@@ -132,7 +131,7 @@ class SuffixDrafter(StatelessDrafter):
 
 def _origin(row: DecodedSequence) -> Hashable:
     key = row.request.key
-    return measured_suite(key), key.item
+    return key.suite, key.item
 
 
 def _check(bounds: Bounds) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import torch
@@ -54,12 +55,12 @@ class NativeEngine(OnTarget):
         self._contexts: dict[str, BuildContext] = {}
         self._drafters: dict[str, Any] = {}
         self._loops: dict[str, DecodeLoop] = {}
-        # A drafter says how many rows its steps have only once it is built.
-        rooms = [self._build(arm) for arm in arms]
-        self._opened = self._opened.at_width(1 + max(rooms, default=0))
+        # A drafter says how many nodes its steps verify only once it is built.
+        nodes = [self._build(arm) for arm in arms]
+        self._opened = self._opened.at_width(1 + max(nodes, default=0))
 
     def _build(self, arm: ArmSpec) -> int:
-        """Make an arm ready; returns the rows that a step has behind the committed ones."""
+        """Make an arm ready; returns the most nodes that its steps verify."""
         context = BuildContext(
             arm.name, self._loaded, self._model, self._opened.vocabulary, self._opened.prepack
         )
@@ -85,9 +86,9 @@ class NativeEngine(OnTarget):
             self._recorder,
             bool(self._settings.get("evidence", True)),
         )
-        room: int = drafter.room(arm.k)
-        context.check_width(room + 1)
-        return room
+        context.check_width(drafter.feeds(arm.k))
+        nodes: int = drafter.nodes(arm.k)
+        return nodes
 
     def describe(self) -> dict[str, object]:
         """Models, hashes, numerics and the self-check, for the manifest."""
@@ -115,7 +116,9 @@ class NativeEngine(OnTarget):
     def memory(self, arm: str) -> ArmMemory:
         """Weights and KV bytes of an arm; an early exit has neither of its own."""
         loaded = self._contexts[arm].loaded
-        state = getattr(self._drafters[arm], "state_bytes", 0)
+        # Zero would say that a drafter keeps nothing; one that does not tell is not known.
+        unsaid = None if self._stateful(arm) else 0
+        state = getattr(self._drafters[arm], "state_bytes", unsaid)
         return ArmMemory(
             self._loaded.weight_bytes,
             sum(draft.weight_bytes for draft in loaded),
@@ -132,29 +135,42 @@ class NativeEngine(OnTarget):
             SpecbenchError: a request failed; measuring this arm would only collect failures.
         """
         before = list(self._recorder.drain())
-        for trace in self.run(arm, requests, concurrency):
-            if not trace.ok:
-                raise SpecbenchError(
-                    f"arm {arm} failed while warming up: {trace.error}",
-                    "lower --concurrency or --max-new-tokens if memory is short",
-                )
-        self._recorder.drain()
-        self._recorder.restore(before)
-        self._unlearn(arm)
+        try:
+            with closing(self._outside(arm, requests, concurrency)) as traces:
+                failed = next((trace for trace in traces if not trace.ok), None)
+        finally:
+            self._recorder.drain()
+            self._recorder.restore(before)
+        if failed is not None:
+            raise SpecbenchError(
+                f"arm {arm} failed while warming up: {failed.error}",
+                "lower --concurrency or --max-new-tokens if memory is short",
+            )
+
+    def _stateful(self, arm: str) -> bool:
+        """Whether the arm's drafter carries anything from one request to the next."""
+        info = self._drafters[arm].info
+        return bool(info.facts(self._specs[arm].drafter_options).stateful)
 
     def _unlearn(self, arm: str) -> None:
         """What a stateful drafter learnt so far is not part of what comes next."""
-        drafter = self._drafters[arm]
-        if drafter.info.facts(self._specs[arm].drafter_options).stateful:
-            drafter.reset()
+        if self._stateful(arm):
+            self._drafters[arm].reset()
 
     def run(self, arm: str, requests: Sequence[Request], concurrency: int) -> Iterator[Trace]:
         """Decode all requests with one arm; those of warm-up teach its drafter nothing."""
+        warming = any(is_warm_up(request.key) for request in requests)
+        decode = self._outside if warming else self._decode
+        return decode(arm, requests, concurrency)
+
+    def _outside(
+        self, arm: str, requests: Sequence[Request], concurrency: int
+    ) -> Generator[Trace, None, None]:
+        """Decode outside the measurement: of this the drafter keeps nothing, even if broken off."""
         try:
             yield from self._decode(arm, requests, concurrency)
         finally:
-            if any(is_warm_up(request.key) for request in requests):
-                self._unlearn(arm)
+            self._unlearn(arm)
 
     def _decode(self, arm: str, requests: Sequence[Request], concurrency: int) -> Iterator[Trace]:
         going = []

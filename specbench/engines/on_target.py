@@ -49,10 +49,16 @@ class OnRecords(OnTarget):
     def __init__(self, opened: OpenedTarget, role: str) -> None:
         super().__init__(opened)
         self._role = role
+        self._shortest = role
         self._known = frozenset(
             i for i in real_ids(opened.loaded.tokenizer) if i < opened.vocabulary
         )
         self.weight_hash = opened.loaded.weight_hash
+
+    def limit_context(self, limit: int, role: str) -> None:
+        """Take nothing longer than a second model's context, which messages call ``role``."""
+        if limit < self.context_limit:
+            self.context_limit, self._shortest = limit, role
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a text, without special tokens."""
@@ -76,6 +82,6 @@ class OnRecords(OnTarget):
         if length > self.context_limit:
             raise SpecbenchError(
                 f"prompt and output have {length} tokens, "
-                f"the {self._role}'s context {self.context_limit}",
-                f"name a {self._role} with a longer context",
+                f"the {self._shortest}'s context {self.context_limit}",
+                f"name a {self._shortest} with a longer context",
             )

@@ -50,7 +50,7 @@ class Replay(OnRecords):
         if self._draft is not None:
             second = self._draft.opened.loaded
             compare(self._opened.loaded.tokenizer, second.tokenizer)
-            self.context_limit = min(self.context_limit, second.context_limit)
+            self.limit_context(second.context_limit, "draft")
 
     def describe(self) -> dict[str, object]:
         """Model, hash, numerics and self-check, as the native engine describes its target."""
@@ -78,8 +78,8 @@ class Replay(OnRecords):
                 evidence has n + 1 positions.
 
         Raises:
-            SpecbenchError: an id without a token in the reference, more tokens than its context,
-                broken logits, or a forward that failed.
+            SpecbenchError: an id without a token in the reference, more tokens than its context or
+                the draft's, broken logits, or a forward that failed.
         """
         tokens = [*output_ids, *ends[:1]]
         self.refuse(len(request.token_ids), tokens)

@@ -149,7 +149,8 @@ class Experiment(Border):
                 del arm["server"]
         if self.workload.arrival == "closed":
             del data["workload"]["arrival"]
-        if self.target.quant == UNQUANTISED:
+        varied = self.study is not None and self.study.key == "target.quant"
+        if self.target.quant == UNQUANTISED and not varied:
             del data["target"]["quant_backend"], data["target"]["quant_head"]
         splits = {self.workload.split_of(suite) for suite in self.workload.suites}
         del data["workload"]["split"]

@@ -131,6 +131,7 @@ def _member(value: str, held: _Held | None) -> Member:
         identity.dtype,
         identity.quant,
         summary.warnings,
+        summary.skipped,
     )
 
 

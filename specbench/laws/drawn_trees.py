@@ -116,7 +116,12 @@ def choices(
     """Every ordered choice of children under one draft row, with its chance.
 
     Without replacement a row with too few tokens gives as many as it has.
+
+    Raises:
+        ValueError: independent draws, which have a row each; see ``children``.
     """
+    if kind is TrialKind.INDEPENDENT:
+        raise ValueError("independent draws come from a row each, not from one")
     possible = [token for token, p in enumerate(row) if p > 0]
     if kind is TrialKind.IID:
         for drawn in product(possible, repeat=count):

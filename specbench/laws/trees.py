@@ -83,7 +83,11 @@ def tree_law(rule: Rule, table: TreeTable) -> RoundLaw:
 def best_acceptance(
     target: Sequence[float], draft: Sequence[float], k: int, kind: TrialKind
 ) -> float:
-    """Largest chance that any rule without loss accepts one of k candidates from one draft row."""
+    """Largest chance that any rule without loss accepts one of k candidates from one draft row.
+
+    Raises:
+        ValueError: independent draws, which come from several rows.
+    """
     return _best_acceptance(target, choices(draft, k, kind))
 
 

@@ -16,6 +16,7 @@ from specbench.stats.bootstrap import total_ratio
 from specbench.stats.difference import difference_of_ratios
 
 LENGTH = "tokens/step"
+NOT_A_BEGINNING = "shorter drafts are other drafts; see the longest"
 NO_PLACE = "no place where a token could have been drafted"
 
 
@@ -44,6 +45,8 @@ class DraftScore:
             weighted with the chance that the depth is reached.
         reached: by depth, sum of these weights.
         outside: output tokens that are not in the draft's vocabulary.
+        cut: whether a shorter draft is the beginning of the longest. ``places`` to ``reached`` are
+            of the longest draft, and of a shorter one only then.
     """
 
     steps: dict[int, Steps] = field(default_factory=dict)
@@ -52,6 +55,7 @@ class DraftScore:
     overlap: list[float] = field(default_factory=list)
     reached: list[float] = field(default_factory=list)
     outside: int = 0
+    cut: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +101,15 @@ def length_difference(requests: Requests, draft: str, other: str, k: int, *, see
     )
 
 
-def replayed_alpha(requests: Requests, draft: str, depth: int, *, seed: int) -> Quantity:
-    """Chance that a draft at a depth is accepted where it is reached.
+def replayed_alpha(requests: Requests, draft: str, k: int, depth: int, *, seed: int) -> Quantity:
+    """Chance that a draft at a depth of drafts of at most ``k`` is accepted where it is reached.
 
     At depth 1 it is the mean of sum min(target, draft) over all places with a draft. Deeper places
-    count with the chance that they are reached behind the recorded tokens.
+    count with the chance that they are reached behind the recorded tokens. Not available for drafts
+    that were asked for only where a step begins.
     """
+    if _other_drafts(requests, draft, k):
+        return nothing(NOT_A_BEGINNING, "1")
     return _ratio(
         requests,
         lambda request: _at(request.drafts[draft].overlap, depth),
@@ -113,8 +120,10 @@ def replayed_alpha(requests: Requests, draft: str, depth: int, *, seed: int) -> 
     )
 
 
-def without_draft(requests: Requests, draft: str, *, seed: int) -> Quantity:
-    """Share of places without a draft."""
+def without_draft(requests: Requests, draft: str, k: int, *, seed: int) -> Quantity:
+    """Share of places without a draft, where at most ``k`` tokens may be drafted."""
+    if _other_drafts(requests, draft, k):
+        return nothing(NOT_A_BEGINNING, "1")
     return _ratio(
         requests,
         lambda request: request.drafts[draft].empty,
@@ -135,6 +144,12 @@ def outside_vocabulary(requests: Requests, draft: str, *, seed: int) -> Quantity
         seed,
         "no output",
     )
+
+
+def _other_drafts(requests: Requests, draft: str, k: int) -> bool:
+    """Whether drafts of at most ``k`` tokens were not looked at everywhere."""
+    scores = [request.drafts[draft] for request in requests]
+    return any(not score.cut and k < max(score.steps) for score in scores)
 
 
 def _ratio(

@@ -84,16 +84,28 @@ def snapshot(
         what: the folder holds, for messages: a model or a head.
 
     Raises:
+        UsageError: an id that the hub has no place for.
         PrerequisiteError: a package is missing, or the hub does not give it.
     """
     try:
         from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
     except ImportError:
         raise PrerequisiteError(
             "fetching from the hub needs huggingface_hub",
             "type: pip install 'specbench-llm[native]'",
         ) from None
+    # httpx's errors, requests' or others': the HTTP client of the hub's package differs by version
+    client: list[type[Exception]] = [
+        kind
+        for kind in HfHubHTTPError.__mro__
+        if kind.__name__ == "HTTPError" and issubclass(kind, Exception)
+    ]
+    refusals: tuple[type[Exception], ...] = (*client, OSError, ValueError)
+    check = (
+        "check the name, the access rights (HF_TOKEN) and the network (HF_ENDPOINT), "
+        f"or copy the {what}'s folder here and name the folder"
+    )
     try:
         folder = snapshot_download(
             hub_id,
@@ -101,14 +113,18 @@ def snapshot(
             allow_patterns=list(wanted),
             ignore_patterns=list(unwanted),
         )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = (str(error).strip() or repr(error)).splitlines()[0]
+    except HFValidationError as error:
+        raise UsageError(f"{hub_id} is no hub id: {_first(error)}", check) from None
+    except refusals as error:
         raise PrerequisiteError(
-            f"cannot fetch {hub_id}@{revision} from the hub: {reason}",
-            "check the name, the access rights (HF_TOKEN) and the network (HF_ENDPOINT), "
-            f"or copy the {what}'s folder here and name the folder",
+            f"cannot fetch {hub_id}@{revision} from the hub: {_first(error)}", check
         ) from None
     return Path(folder)
+
+
+def _first(error: BaseException) -> str:
+    """The first line of an error's message."""
+    return (str(error).strip() or repr(error)).splitlines()[0]
 
 
 def _fetch_demo(progress: Progress, wheel: Path | None, offline: bool) -> None:

@@ -49,28 +49,20 @@ def weight_files(path: Path, *, allow_pickle: bool = False) -> list[Path]:
     Folders may hold the same weights twice (``consolidated.safetensors``): shards named by the
     index come first, then ``model.safetensors``, then whatever there is.
     """
-    indexes = [path / "model.safetensors.index.json"]
-    if allow_pickle:
-        indexes.append(path / "pytorch_model.bin.index.json")
-    for index in indexes:
-        if index.is_file():
-            shards = _shards(index)
-            if missing := [name for name in shards if not (path / name).is_file()]:
-                raise PrerequisiteError(
-                    f"{path} lacks {len(missing)} of {len(shards)} weight files: {missing[0]} …",
-                    "fetch or copy the model again",
-                )
-            return [path / name for name in shards]
-    single = path / "model.safetensors"
+    index, single = path / "model.safetensors.index.json", path / "model.safetensors"
+    if index.is_file():
+        return _shards(index)
     if found := [single] if single.is_file() else sorted(path.glob("*.safetensors")):
         return found
-    pickles = sorted(path.glob("*.bin"))
+    pickles, index = sorted(path.glob("*.bin")), path / "pytorch_model.bin.index.json"
+    if allow_pickle and index.is_file():
+        return _shards(index)
     if pickles and allow_pickle:
         return pickles
     if pickles:
         raise PrerequisiteError(
             f"{path} has pickled weights only ({pickles[0].name}), which can run code when read",
-            "convert them to safetensors, or allow pickles explicitly",
+            "convert them to safetensors",
         )
     raise PrerequisiteError(f"{path} has no *.safetensors file", "fetch or copy the model again")
 
@@ -81,17 +73,28 @@ def read_json(path: Path) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PrerequisiteError(f"{path} is not JSON: {error}", "fetch the model again") from None
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        raise PrerequisiteError(
+            f"{path} holds {json.dumps(value)[:40]}, expected a JSON object",
+            "fetch or copy the model again",
+        )
+    return value
 
 
-def _shards(index: Path) -> list[str]:
-    """Files that an index names, sorted. PrerequisiteError: it names none."""
+def _shards(index: Path) -> list[Path]:
+    """Files that an index names, sorted. PrerequisiteError: it names none, or one is missing."""
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise PrerequisiteError(f"{index} has no weight_map", "fetch or copy the model again")
-    return sorted(set(map(str, weight_map.values())))
+    path, shards = index.parent, sorted(set(map(str, weight_map.values())))
+    if missing := [name for name in shards if not (path / name).is_file()]:
+        raise PrerequisiteError(
+            f"{path} lacks {len(missing)} of {len(shards)} weight files: {missing[0]} …",
+            "fetch or copy the model again",
+        )
+    return [path / name for name in shards]
 
 
 def read_record(folder: Path) -> Mapping[str, object] | None:
@@ -101,7 +104,7 @@ def read_record(folder: Path) -> Mapping[str, object] | None:
         return None
     try:
         record = json.loads(path.read_text())
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         return None
     fits = isinstance(record, dict) and record.get("converter_version") == CONVERTER_VERSION
     return record if fits else None

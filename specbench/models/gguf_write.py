@@ -16,7 +16,7 @@ from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.folder import weight_files
 from specbench.models.gguf_convert import Progress, silent
 from specbench.models.gguf_vocabulary import gguf_vocabulary
-from specbench.models.locate import Location
+from specbench.models.locate import Location, fetch_command
 
 _LAYER = {
     "input_layernorm": "attn_norm",
@@ -61,7 +61,8 @@ def export(location: Location, to: Path, progress: Progress = silent) -> Path:
         raise UsageError(f"{location.name} is a GGUF file already", "name a model folder")
     if location.path is None:
         raise PrerequisiteError(
-            f"{location.name} is not on this disk", f"type: specbench models fetch {location.name}"
+            f"{location.name} is not on this disk",
+            f"type: {fetch_command(location.name, location.revision)}",
         )
     to.parent.mkdir(parents=True, exist_ok=True)
     handle, work = tempfile.mkstemp(prefix=f".{to.name}.", dir=to.parent)

@@ -77,7 +77,8 @@ def describe(location: Location, target: Target | None = None) -> Description:
     """
     if location.path is None:
         raise PrerequisiteError(
-            f"{location.name} is not on this disk", f"type: {fetch_hint(location.name)}"
+            f"{location.name} is not on this disk",
+            f"type: {fetch_hint(location.name, location.revision)}",
         )
     if location.path.is_file():
         return _gguf(location, location.path)

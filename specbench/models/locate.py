@@ -110,8 +110,7 @@ def _hub(
     name: str, revision: str, offline: bool, allow_pickle: bool, needs_tokenizer: bool
 ) -> Location:
     snapshot = cached_snapshot(name, revision)
-    options = f" --revision {revision}" if revision != "main" else ""
-    hint = f"type, with the network on: {fetch_hint(name, options)}"
+    hint = f"type, with the network on: {fetch_hint(name, revision)}"
     if snapshot is None and offline:
         close = nearest(name, _cached_hub_ids() or ["nothing cached"])
         raise PrerequisiteError(
@@ -131,10 +130,17 @@ def _hub(
     return Location("hub", name, snapshot.name, snapshot, f"hub {name}@{snapshot.name}")
 
 
-def fetch_hint(name: str, options: str = "") -> str:
+def fetch_hint(name: str, revision: str | None) -> str:
     """Commands that fetch a hub repository; its name does not tell a head from a model."""
-    command = "specbench models fetch"
-    return f"{command} {name}{options} (a drafting head: {command} --head {name}{options})"
+    head = fetch_command(name, revision, head=True)
+    return f"{fetch_command(name, revision)} (a drafting head: {head})"
+
+
+def fetch_command(name: str, revision: str | None, *, head: bool = False) -> str:
+    """The command that fetches a hub repository at a revision; ``main`` or None is the default."""
+    kind = "--head " if head else ""
+    chosen = "" if revision in (None, "main") else f" --revision {revision}"
+    return f"specbench models fetch {kind}{name}{chosen}"
 
 
 def _check(path: Path, allow_pickle: bool, needs_tokenizer: bool) -> None:

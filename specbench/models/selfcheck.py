@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specbench.decoding.protocols import Tap
 from specbench.decoding.tree import TokenTree
 from specbench.errors import PrerequisiteError
 from specbench.models.kv_pool import KVPool
 from specbench.models.packed import ATTENTION, PackedModel
-from specbench.models.packed_batch import Segment, pack
+from specbench.models.packed_batch import PackedBatch, Segment, pack
 
 SERVER_HINT = (
     "run it on a serving engine that supports it and attach specbench to the server, "
@@ -48,8 +49,8 @@ class SelfCheck:
     width: int
 
 
-def refuse_configuration(config: Any, name: str) -> None:
-    """Raise PrerequisiteError for models that no packed forward can run."""
+def refuse_configuration(config: Any, name: str, hint: str = SERVER_HINT) -> None:
+    """Raise PrerequisiteError, with ``hint``, for models that no packed forward can run."""
     text = config.get_text_config()
     kinds = set(getattr(text, "layer_types", None) or ())
     foreign = sorted(k for k in kinds if k not in ("full_attention", "sliding_attention"))
@@ -57,7 +58,7 @@ def refuse_configuration(config: Any, name: str) -> None:
         raise PrerequisiteError(
             f"{name}: layers of type {', '.join(foreign)} keep a state or a window that the native "
             "engine cannot roll back after a rejected draft",
-            SERVER_HINT.format(model=name),
+            hint.format(model=name),
         )
     rope = getattr(text, "rope_parameters", None) or {}
     nested = [rope, *[v for v in rope.values() if isinstance(v, dict)]]
@@ -66,17 +67,18 @@ def refuse_configuration(config: Any, name: str) -> None:
             raise PrerequisiteError(
                 f"{name}: RoPE of type {parameters['rope_type']!r} depends on the longest row of "
                 "the batch, so a request's output would depend on its neighbours",
-                SERVER_HINT.format(model=name),
+                hint.format(model=name),
             )
 
 
-def check(model: PackedModel, name: str, width: int) -> SelfCheck:
+def check(model: PackedModel, name: str, width: int, hint: str = SERVER_HINT) -> SelfCheck:
     """Compare packed forwards with separate ones.
 
     Args:
         model: the packed model, its pool not yet in use.
         name: for messages.
         width: rows of the widest forward after a prompt, see ``SelfCheck``.
+        hint: what to do with a model that is refused; its name is put in for ``{model}``.
 
     Raises:
         PrerequisiteError: an unknown attention keyword, layers that bypass the attention
@@ -86,23 +88,24 @@ def check(model: PackedModel, name: str, width: int) -> SelfCheck:
     _use_pool(model, _SPARE)
     reference = _reference(model.model)
     with _Spy(model) as spy:
-        error = _packed_error(model, reference, first, second)
-    spy.judge(name)
+        error = _packed_error(spy, reference, first, second)
+    spy.judge(name, hint)
     if not error <= _tolerance(model, reference(first[None])):
         raise PrerequisiteError(
             f"{name}: a packed forward differs from separate ones by {error:.3g} logits",
-            SERVER_HINT.format(model=name),
+            hint.format(model=name),
         )
-    return SelfCheck(error, verify_error(model, name, width), spy.per_layer, width)
+    return SelfCheck(error, verify_error(model, name, width, hint), spy.per_layer, width)
 
 
-def verify_error(model: PackedModel, name: str, width: int) -> float:
+def verify_error(model: PackedModel, name: str, width: int, hint: str = SERVER_HINT) -> float:
     """Largest logit difference between rows one at a time and the same among ``width`` at once.
 
     Args:
         model: the packed model, its pool not yet in use.
         name: for messages.
         width: rows of the widest forward after a prompt.
+        hint: as in ``check``.
 
     Raises:
         PrerequisiteError: more than rounding.
@@ -121,7 +124,7 @@ def verify_error(model: PackedModel, name: str, width: int) -> float:
     if not error <= _tolerance(model, alone):
         raise PrerequisiteError(
             f"{name}: {width} rows at once differ from one at a time by {error:.3g} logits",
-            SERVER_HINT.format(model=name),
+            hint.format(model=name),
         )
     return error
 
@@ -165,11 +168,12 @@ def _reference(model: Any) -> Callable[[Tensor], Tensor]:
 
 
 def _packed_error(
-    model: PackedModel, reference: Callable[[Tensor], Tensor], first: Tensor, second: Tensor
+    spy: _Spy, reference: Callable[[Tensor], Tensor], first: Tensor, second: Tensor
 ) -> float:
+    model = spy.model
     pool = model.pool
     segments = [Segment(0, 0, len(first)), Segment(1, 0, len(second))]
-    logits, _ = model.forward(pack(segments, torch.cat([first, second]), "all"))
+    logits, _ = spy.forward(pack(segments, torch.cat([first, second]), "all"))
     expected = torch.cat([reference(first[None]), reference(second[None])])
     worst = _distance(model, logits, expected)
     pool.set_length(model.owner, 0, len(first))
@@ -186,9 +190,9 @@ def _packed_error(
         Segment(1, len(second), 3),
     ]
     chain = torch.tensor([4, 6, 8], device=first.device)
-    logits, _ = model.forward(pack(segments, torch.cat([ids[0, :4], chain]), "all"))
+    logits, _ = spy.forward(pack(segments, torch.cat([ids[0, :4], chain]), "all"))
     after = Segment(0, len(first) + 4, 2, seen[4:], depths)
-    grown, _ = model.forward(pack([after], ids[0, 4:], "all"))
+    grown, _ = spy.forward(pack([after], ids[0, 4:], "all"))
     for row, path in zip(torch.cat([logits[:4], grown]), paths, strict=True):
         tail = torch.tensor(path, device=first.device)
         alone = reference(torch.cat([first, tail])[None])[-1]
@@ -206,17 +210,23 @@ def _distance(model: PackedModel, logits: Tensor, expected: Tensor) -> float:
 
 
 class _Spy:
-    """Counts attention calls per layer and collects keyword names during a forward."""
+    """Counts forwards and their attention calls by layer, and collects keyword names."""
 
     def __init__(self, model: PackedModel) -> None:
-        self._model = model
+        self.model = model
+        self._forwards = 0
         self._calls: dict[int, int] = {}
         self._unknown: set[str] = set()
         self.per_layer = 0
 
     def __enter__(self) -> _Spy:
-        self._model.observer = self._see
+        self.model.observer = self._see
         return self
+
+    def forward(self, batch: PackedBatch) -> tuple[Tensor, dict[Tap, Tensor]]:
+        """A forward of the model."""
+        self._forwards += 1
+        return self.model.forward(batch)
 
     def _see(self, layer: int, keywords: dict[str, Any]) -> None:
         self._calls[layer] = self._calls.get(layer, 0) + 1
@@ -225,21 +235,21 @@ class _Spy:
         }
 
     def __exit__(self, *_: object) -> None:
-        self._model.observer = None
+        self.model.observer = None
 
-    def judge(self, name: str) -> None:
+    def judge(self, name: str, hint: str) -> None:
         """Raise PrerequisiteError where attention was bypassed or took unknown arguments."""
-        layers = self._model.model.config.get_text_config().num_hidden_layers
+        layers = self.model.model.config.get_text_config().num_hidden_layers
         counts = set(self._calls.values())
         if len(self._calls) != layers or len(counts) != 1:
             raise PrerequisiteError(
                 f"{name}: {len(self._calls)} of {layers} layers go through the attention interface",
-                SERVER_HINT.format(model=name),
+                hint.format(model=name),
             )
         if self._unknown:
             raise PrerequisiteError(
                 f"{name}: its attention takes {', '.join(sorted(self._unknown))}, which the native "
                 "engine does not implement",
-                SERVER_HINT.format(model=name),
+                hint.format(model=name),
             )
-        self.per_layer = counts.pop() // 2
+        self.per_layer = counts.pop() // self._forwards

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from specbench.catalog import SERVERS
 from specbench.core.arm import PLAIN, ArmMemory
+from specbench.core.manifest import Manifest
 from specbench.core.quantity import Quantity
 from specbench.core.trace import Tick, Trace, Window
 from specbench.metrics.table import measure_cell
@@ -89,9 +91,22 @@ def measure_cells(recorded: Recorded) -> dict[Cell, MeasuredCell]:
             _memory(recorded, cell),
             seed=recorded.manifest.seed,
             windows=windows,
+            k=_longest(recorded.manifest, cell.arm),
         )
         measured[cell] = MeasuredCell(traces, plain, tuple(ticks), tuple(windows), metrics)
     return measured
+
+
+def _longest(manifest: Manifest, name: str) -> int | None:
+    """The longest draft that an arm may make; None where its k bounds nothing.
+
+    That of servers is only declared. The heuristic schedule of transformers lengthens drafts by
+    itself, and a draft of another tokenizer is counted in tokens of the target.
+    """
+    arm = manifest.arm(name)
+    options = arm.drafter_options
+    grows = options.get("schedule") == "heuristic" or options.get("universal") is True
+    return None if arm.engine in SERVERS or grows else arm.k
 
 
 def _cells(recorded: Recorded) -> Iterator[Cell]:

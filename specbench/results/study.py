@@ -50,6 +50,7 @@ class Member:
         run: its folder in the study's; empty while it has not begun.
         state: how many requests are done.
         warnings: why its figures are to be distrusted.
+        skipped: requests that were left out, with a reason.
     """
 
     value: str
@@ -59,6 +60,7 @@ class Member:
     dtype: str = ""
     quant: str = ""
     warnings: tuple[str, ...] = ()
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def test_a_model_with_a_head_is_both(tmp_path):
         ({"speculators_model_type": "novel"}, {"a.weight": 1}, "speculators", "vLLM"),
     ],
 )
-def test_what_only_servers_run(tmp_path, config, tensors, kind, where):
+def test_what_only_servers_run(tmp_path, target, config, tensors, kind, where):
     stored = {name: torch.zeros(2) for name in tensors}
     made.write(tmp_path / "head", config, stored, "model.safetensors")
     done, lines = inspect(tmp_path / "head")
@@ -105,6 +105,10 @@ def test_what_only_servers_run(tmp_path, config, tensors, kind, where):
     assert lines["head"].endswith(f"({kind}), not run natively")
     assert where in lines["runs on"]
     assert "load as" not in lines
+    done, lines = inspect(tmp_path / "head", "--target", target)
+    assert isinstance(done.exception, UsageError)
+    assert lines["head"].endswith("not run natively")
+    assert "fits" not in lines
 
 
 def test_a_head_that_fits(tmp_path, target):
@@ -141,8 +145,9 @@ def test_an_unknown_tensor_is_told_and_fails(tmp_path):
 
 
 def test_a_target_for_what_is_no_head(tmp_path, target):
-    done, _ = inspect(target, "--target", target)
+    done, lines = inspect(target, "--target", target)
     assert isinstance(done.exception, UsageError)
+    assert "fits" not in lines
 
 
 def test_a_target_that_is_not_on_this_disk(tmp_path):
@@ -198,6 +203,11 @@ def test_qwen_next_names_its_server(tmp_path):
     assert done.exit_code == 0, done.output
     assert lines["head"].endswith("(qwen_mtp), not run natively")
     assert lines["runs on"] == "vLLM or SGLang as method mtp"
+    assert lines["read as"] == "family mtp, layout qwen"
+    assert lines["holds"].startswith("1 module with qwen3_next's switches: embedding first")
+    assert lines["stored"].startswith("13 tensors, ")
+    assert "1 + their weight" in lines["odd"]
+    assert "load as" not in lines
 
 
 def test_as_json(tmp_path):

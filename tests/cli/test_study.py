@@ -342,3 +342,15 @@ def test_no_study_is_begun_that_could_not_run(bench, monkeypatch):
     assert bench.run(experiment(bench)) == 3
     assert not list(bench.out.iterdir())
     assert not bench.engines
+
+
+def test_a_study_that_skipped_requests_is_not_done(bench, capsys):
+    """As a single run: a prompt beyond the context is skipped under each of the three values."""
+    path = experiment(bench, items=3, options="context = 40")
+    suite = bench.folder / "prompts.jsonl"
+    rows = [json.loads(text) for text in suite.read_text().splitlines()]
+    rows[0]["turns"] = ["w " * 41]
+    suite.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert bench.run(path) == 1
+    assert [member["skipped"] for member in document(bench)["members"]] == [3, 3, 3]
+    assert "9 requests were skipped" in capsys.readouterr().err

@@ -206,6 +206,18 @@ def test_a_token_outside_the_support_says_how_far(logits, settings, margin):
     assert evidence.support_margin == [pytest.approx(margin, rel=1e-5)]
 
 
+def test_a_rule_without_siblings_is_priced_for_every_request():
+    """The law [1, 0, 0] against [.5, .3, .2] is .5 away; nobody says who tried several tokens."""
+    rows = TargetRows(
+        torch.tensor(np.log([[0.5, 0.3, 0.2]]), dtype=torch.float32),
+        torch.tensor([[0]]),
+        [Sampling(1.0)],
+    )
+    evidence, emitted = Evidence(), Emitted([0], [0], [0], [0], [NO_DRAFT])
+    record([evidence], emitted, rows, None, lambda *_: torch.tensor([[1.0, 0.0, 0.0]]))
+    assert evidence.rule_tv == [pytest.approx(0.5, abs=1e-6)]
+
+
 def test_greedy_rows_record_margin_and_runner_up_alone():
     rows = decode([request([3], COUNT)], TARGET, table_draft(DRAFT, V), REJECTION, K)
     trace = rows[0].trace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -41,11 +42,13 @@ class Advanced:
     rows: Rows
     paths: dict[int, list[Path]] = field(default_factory=dict)
     calls: int = 0
+    widest: int = 0
 
     def __call__(self, frontier: Frontier) -> Tensor:
         """Logits [n, V]."""
         self.calls += 1
         assert list(frontier.owner) == sorted(frontier.owner)
+        self.widest = max(self.widest, *Counter(frontier.owner).values())
         found = []
         before = {owner: list(paths) for owner, paths in self.paths.items()}
         for owner, parent, token in zip(
@@ -94,7 +97,8 @@ def grow(
     advanced = Advanced(rows)
     first = torch.tensor([list(rows(b, ())) for b in range(len(batch))])
     draft = growth.grow(batch, budget, first, advanced, [ShortDraft.NONE] * len(batch))
-    assert max(draft.tree.counts) <= growth.room(max(budget))
+    assert max(draft.tree.counts) <= growth.nodes(max(budget)) <= growth.room(max(budget))
+    assert advanced.widest <= growth.level(max(budget))
     assert max(map(len, advanced.paths.values()), default=0) <= growth.room(max(budget))
     return Grown(draft, advanced)
 

@@ -157,3 +157,13 @@ def test_penalties_see_the_path():
 def test_room_holds_every_tree():
     assert [Dynamic(59, 10, ROWS_OF).room(k) for k in (0, 1, 2, 6, 8)] == [0, 10, 59, 59, 70]
     assert Dynamic(4, 10, ROWS_OF).room(1) == 4
+
+
+def test_what_is_verified_and_processed_at_once_is_less_than_room():
+    """Frontiers of 64 at 15 levels are 960 rows; 59 nodes are verified, a frontier is one call."""
+    wide = Dynamic(59, 64, ROWS_OF)
+    assert wide.room(16) == 960
+    assert [wide.nodes(k) for k in (0, 1, 2, 16)] == [0, 59, 59, 59]
+    assert [wide.level(k) for k in (0, 1, 2, 16)] == [0, 0, 64, 64]
+    # 3 below the root, then 3 below each of 3 per level
+    assert [Dynamic(99, 3, ROWS_OF).nodes(k) for k in (1, 2, 3)] == [3, 12, 21]

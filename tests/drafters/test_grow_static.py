@@ -24,6 +24,8 @@ ROWS_OF = DraftRows(V)
 SHAPE = TreeShape.from_paths(
     [[0], [1], [2], [0, 0], [0, 1], [1, 0], [0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 0, 0, 0]]
 )
+LEVELS = [0, 0, 2, 2, 2, 2]
+"""Inner nodes of the widest depth of SHAPE by longest path: two at depth 1, two at 2, one at 3."""
 GAPS = TreeShape.from_paths([[0], [2], [2, 3], [2, 3, 1]])
 LINE = TreeShape.from_paths([[0], [0, 0], [0, 0, 0]])
 
@@ -142,6 +144,9 @@ def test_only_inner_nodes_are_processed_and_the_budget_cuts_the_depth(sampled):
         )
         assert found.paths(b) == alone.paths(0)[:kept]
     assert [growth.room(k) for k in range(6)] == [0, 3, 6, 9, 10, 10]
+    assert [growth.nodes(k) for k in range(6)] == [0, 3, 6, 9, 10, 10]
+    assert [growth.level(k) for k in range(6)] == LEVELS
+    assert found.advanced.widest == max(LEVELS)
     assert found.draft.short[4] is ShortDraft.DRAFTER_STOPPED
     assert set(found.draft.short[:4]) == {ShortDraft.NONE}
 

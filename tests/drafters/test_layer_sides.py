@@ -52,17 +52,10 @@ def built(monkeypatch, head, side, drafter=Eagle3Drafter):
     [
         ((1, 3, 4), "entering", (Tap(1, "entering"), Tap(3, "entering"), Tap(4, "entering"))),
         ((2, 4, 5), "leaving", (Tap(2, "leaving"), Tap(4, "leaving"), Tap(5, "leaving"))),
-        # what enters layer 8 of 8 is what leaves layer 7
-        ((1, 4, 8), "entering", (Tap(1, "entering"), Tap(4, "entering"), Tap(7, "leaving"))),
     ],
 )
 def test_the_other_side_is_taken_and_recorded(monkeypatch, ids, side, taps):
-    try:
-        head = checkpoint(*ids)
-    except PrerequisiteError:
-        # read as leaving, layer 8 does not exist; the numbers are what counts
-        head = replace(checkpoint(1, 3, 4), layer_ids=ids)
-    found, facts = built(monkeypatch, head, side)
+    found, facts = built(monkeypatch, checkpoint(*ids), side)
     assert found == taps
     assert facts["head"]["taps"] == [f"{tap.side} {tap.layer}" for tap in taps]
     (told,) = facts["oddities"]
@@ -78,8 +71,46 @@ def test_the_side_that_was_read_changes_nothing(monkeypatch):
 
 def test_a_layer_that_the_target_does_not_have(monkeypatch):
     head = checkpoint(2, 4, 8)
-    with pytest.raises(PrerequisiteError, match="leaving layer 8"):
+    with pytest.raises(PrerequisiteError, match="leaving layer 8") as caught:
         built(monkeypatch, head, "leaving")
+    assert "leave layers out" in caught.value.hint
+    assert "entering 2, entering 4, leaving 7" in caught.value.hint
+
+
+def from_file(folder, ids, **options):
+    """Taps of an arm that reads a SpecForge file, and what it notes of their side."""
+    made.eagle3_specforge(folder, ids)
+    context = context_of(tiny_model("llama", vocab_size=made.VOCABULARY, hidden_size=made.HIDDEN))
+    context.vocabulary = made.VOCABULARY
+    drafter = Eagle3Drafter.build({"model": str(folder), "tree": "chain", **options}, context)
+    oddities = context.loaded[0].facts["oddities"]
+    return drafter.taps, [note for note in oddities if "layers" in note]
+
+
+@pytest.mark.parametrize("options", [{}, {"layers": "entering"}])
+def test_a_file_that_fits_one_side_alone_is_read_so(tmp_path, options):
+    """A first number of 1 means leaving, but nothing leaves layer 8 of 0 to 7."""
+    taps, (note,) = from_file(tmp_path, [1, 4, 8], **options)
+    # what enters layer 8 of 8 is what leaves layer 7
+    assert taps == (Tap(1, "entering"), Tap(4, "entering"), Tap(7, "leaving"))
+    assert "taken as entering them because the target's last layer is 7" in note
+
+
+def test_the_side_that_cannot_be_is_refused_with_a_way_out(tmp_path):
+    with pytest.raises(PrerequisiteError, match="leaving layer 8") as caught:
+        from_file(tmp_path, [1, 4, 8], layers="leaving")
+    assert "leave layers out" in caught.value.hint
+
+
+def test_a_file_that_fits_both_sides_goes_by_its_first_number(tmp_path):
+    taps, (note,) = from_file(tmp_path, [1, 4, 7])
+    assert taps == (Tap(1, "leaving"), Tap(4, "leaving"), Tap(7, "leaving"))
+    assert "because the first is 1" in note
+
+
+def test_numbers_that_fit_no_side(tmp_path):
+    with pytest.raises(PrerequisiteError, match="leaving layer 9"):
+        from_file(tmp_path, [1, 4, 9])
 
 
 def test_a_file_that_names_no_layers(monkeypatch):

@@ -6,8 +6,11 @@ import pytest
 
 from specbench.core.arm import ArmSpec
 from specbench.core.request import Sampling
+from specbench.core.trace import Finish
 from specbench.core.warm_up import warm_up_key
+from specbench.drafters.suffix import SuffixDrafter
 from specbench.engines.native import open_engine
+from specbench.errors import SpecbenchError
 from specbench.measure.calibrate import calibrate
 from specbench.measure.clock import monotonic
 from specbench.models import selfcheck
@@ -85,3 +88,38 @@ def test_memory_has_what_is_kept_between_requests(tiny_target):
     kept = engine.memory("suffix").draft_state
     assert kept == engine._drafters["suffix"].state_bytes > 0
     assert engine.memory("plain").draft_state == 0
+
+
+def test_a_stateful_drafter_that_does_not_tell_its_size_is_not_known(tiny_target):
+    class Silent:
+        info = SuffixDrafter.info
+
+    engine = with_suffix(tiny_target)
+    engine._drafters["suffix"] = Silent()
+    assert engine.memory("suffix").draft_state is None
+
+
+def test_warming_up_teaches_nothing_whatever_the_requests_are_called(tiny_target):
+    engine = with_suffix(tiny_target)
+    engine.warm_up("suffix", requests(count=30, prompts=2), 1)
+    assert engine._drafters["suffix"].state_bytes == 0
+
+
+def test_a_warm_up_that_fails_leaves_nothing_learnt_and_what_was_recorded(tiny_target, monkeypatch):
+    engine = with_suffix(tiny_target)
+    list(engine.run("suffix", requests(count=5, prompts=1), 1))
+    before = engine.drain_ticks()
+    engine._recorder.restore(before)
+    release = SuffixDrafter.release
+
+    def failing(self, rows):
+        release(self, rows)
+        for row in rows:
+            row.trace.finish = Finish.ERROR
+
+    monkeypatch.setattr(SuffixDrafter, "release", failing)
+    with pytest.raises(SpecbenchError, match="failed while warming up") as caught:
+        engine.warm_up("suffix", requests(count=30, prompts=3), 1)
+    assert caught.value.__traceback__ is not None  # held: nothing waits for it to be collected
+    assert engine._drafters["suffix"].state_bytes == 0
+    assert engine.drain_ticks() == before

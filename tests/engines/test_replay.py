@@ -188,6 +188,28 @@ def test_more_tokens_than_the_context_are_refused(replay):
         replay.score(request, [5] * (room + 1))
 
 
+def test_the_model_whose_context_is_short_is_named(tiny_target, tmp_path):
+    """The reference knows 128 positions, the draft 40; 41 are too many for the draft alone."""
+    from tests.models.families import build
+    from tests.models.tiny import byte_level_tokens, write_tokenizer
+
+    size = len(byte_level_tokens())
+    build("llama", vocab_size=size, max_position_embeddings=40).save_pretrained(tmp_path)
+    write_tokenizer(tmp_path)
+    (request,) = sampled(Sampling(0.7), prompts=1)
+    output = [5] * (41 - len(request.token_ids))
+    both = Replay({"model": str(tiny_target)}, {"model": str(tmp_path)})
+    assert len(both.score(request, output[1:])) == len(output) - 1
+    with pytest.raises(SpecbenchError, match="the draft's context 40") as caught:
+        both.score(request, output)
+    assert caught.value.hint == "name a draft with a longer context"
+    # The other way round it is the reference's.
+    short = Replay({"model": str(tmp_path)}, {"model": str(tiny_target)})
+    with pytest.raises(SpecbenchError, match="the reference's context 40") as caught:
+        short.score(request, output)
+    assert caught.value.hint == "name a reference with a longer context"
+
+
 def test_broken_logits_end_one_replay_with_a_reason(replay, monkeypatch):
     (request,) = sampled(Sampling(0.7), prompts=1)
     recorded = [5] * (CHUNK + 4)

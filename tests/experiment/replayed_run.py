@@ -7,6 +7,7 @@ from pathlib import Path
 
 from specbench.experiment.load import Flags, load_experiment
 from specbench.experiment.prepare import prepare
+from specbench.experiment.replay.drafts import Drafts, named_drafts
 from specbench.experiment.session import Hooks, Session
 from specbench.results.store import RunFolder
 
@@ -34,6 +35,11 @@ k = 4
 options = {{ model = "{folder}/noisy" }}
 """
 ITEMS = 3
+
+
+def drafts(*texts: str) -> Drafts:
+    """Drafts as they are named on a command line."""
+    return named_drafts(texts, None)
 
 
 def write_model(folder: Path, noise: float = 0.0) -> None:

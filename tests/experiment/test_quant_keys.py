@@ -50,6 +50,16 @@ def test_the_keys_are_resolved_and_load_to_themselves(tmp_path):
     assert not {"quant_backend", "quant_head"} & plain.keys()
 
 
+def test_a_study_of_quantisation_keeps_how_its_members_are_quantised(tmp_path):
+    """Also beside a base that is not: what a resumed study reads is the resolved text."""
+    settings = ['target.quant="none"', "target.quant_head=true"]
+    before = load(tmp_path, GOOD + STUDY, settings)
+    after = load(tmp_path, tomli_w.dumps(before.resolved()))
+    for value in before.study.values:
+        assert after.member(value) == before.member(value)
+    assert after.member("int8").target.quantised.head
+
+
 def test_the_built_in_study_holds_every_pair():
     study = load_experiment("quant", Flags()).experiment
     members = [study.member(value) for value in study.study.values]

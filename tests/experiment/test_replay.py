@@ -7,18 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from specbench.core.arm import ArmSpec
 from specbench.core.manifest import UNKNOWN
 from specbench.core.quantity import Quantity, nothing
 from specbench.core.trace import Finish
 from specbench.errors import NotComparable, PrerequisiteError, UsageError
-from specbench.experiment.replay.drafts import Drafts, named_drafts, scorable
+from specbench.experiment.replay.drafts import Drafts, named_drafts
 from specbench.experiment.replay.records import chosen
 from specbench.experiment.replay.run import Asked, Hooks, replay_drafts
 from specbench.experiment.replay.table import document, flat, grid, lines, shown
 from specbench.metrics.acceptance import accept_length, accepted_mean
 from specbench.results.read import read_run
-from tests.experiment.replayed_run import ITEMS, write_model, write_run
+from tests.experiment.replayed_run import ITEMS, drafts, write_model, write_run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -36,8 +35,8 @@ def recorded(folder):
 @pytest.fixture(scope="module")
 def found(folder, recorded):
     """All arms of the experiment, replayed on plain's outputs in one pass."""
-    drafts = named_drafts((), str(folder / "experiment.toml"))
-    return replay_drafts(recorded, Asked(drafts, (1, 2, 3, 4), "plain"))
+    named = named_drafts((), str(folder / "experiment.toml"))
+    return replay_drafts(recorded, Asked(named, (1, 2, 3, 4), "plain"))
 
 
 def live(recorded, arm, temperature):
@@ -84,11 +83,15 @@ def test_lines_are_in_the_order_of_the_question(found):
     assert all((x.difference is None) == (x.draft == "lookup") for x in table)
     one = line(table, "second", 2, 0.0)
     first = line(table, "lookup", 2, 0.0)
+    longest = line(table, "lookup", 4, 0.0)
     gap = one.accept_length.number() - first.accept_length.number()
     assert one.difference.number() == pytest.approx(gap)
     assert one.difference.low <= gap <= one.difference.high
     assert (first.outside.number(), one.outside.number()) == (0.0, 0.0)
-    assert 0 < first.no_draft.number() < 1
+    # A lookup with less room is another draft, one that was asked only where a step begins.
+    assert not any(one.known for one in (first.alpha, first.alpha_at_k, first.no_draft))
+    assert 0 < longest.no_draft.number() < 1
+    assert one.alpha.number() == line(table, "second", 4, 0.0).alpha.number()
     assert one.no_draft.number() == 0.0
 
 
@@ -149,6 +152,8 @@ def test_the_document_holds_what_the_table_was_made_of(recorded, found):
     assert (made["run"], made["arm"], made["k"]) == (recorded.manifest.run, "plain", [1, 2, 3, 4])
     assert made["drafts"][1] == {"name": "skip", "drafter": "layer_skip", "options": {"layers": 2}}
     assert made["engine"]["target"]["weight_hash"] == recorded.manifest.identity.weight_hash
+    assert made["run_weight_hash"] == recorded.manifest.identity.weight_hash
+    assert made["target"] == made["engine"]["target"]
     assert made["engine"]["drafts"]["second"][0]["weight_hash"]
     cold = [r for r in made["requests"] if r["key"]["temperature"] == 0.0]
     tokens = sum(request["tokens"] for request in cold)
@@ -157,9 +162,9 @@ def test_the_document_holds_what_the_table_was_made_of(recorded, found):
         x for x in made["lines"] if (x["draft"], x["k"], x["temperature"]) == ("second", 4, 0)
     )
     assert own["accept_length"]["value"] == pytest.approx(tokens / steps)
-    deep = next(x for x in made["lines"] if not x["alpha_at_k"]["n"])
-    assert deep["alpha_at_k"]["value"] is None
-    assert "no draft reached depth" in deep["alpha_at_k"]["reason"]
+    other = next(x for x in made["lines"] if (x["draft"], x["k"]) == ("lookup", 1))
+    assert other["alpha_at_k"]["value"] is None
+    assert "shorter drafts are other drafts" in other["alpha_at_k"]["reason"]
     assert made["notes"][-1].startswith("Nothing was decoded")
 
 
@@ -176,126 +181,6 @@ def test_records_of_a_draft_arm_can_be_replayed_too(recorded):
     ]
     assert seen == sorted(seen)
     assert 0 < seen[0] < seen[-1] <= 1
-
-
-def drafts(*texts):
-    return named_drafts(texts, None)
-
-
-def test_options_are_toml_values_or_text():
-    (spec,) = drafts("draft_model:model=a/b,tree=[[0],[0,1]],sampling=greedy,nodes=7").specs
-    assert spec.drafter == "draft_model"
-    assert spec.drafter_options == {
-        "model": "a/b",
-        "tree": [[0], [0, 1]],
-        "sampling": "greedy",
-        "nodes": 7,
-    }
-
-
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        ((), "no draft to replay"),
-        (("none",), "drafts nothing"),
-        (("ngram", "ngram"), "is there twice"),
-        (("ngram:2",), "'2' is not key=value"),
-        (("ngram:min_n=",), "is not key=value"),
-    ],
-)
-def test_drafts_that_say_nothing(texts, message):
-    with pytest.raises(UsageError, match=message):
-        drafts(*texts)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("ngrams", "unknown drafter 'ngrams'"),
-        ("ngram:minimum=2", "no option 'minimum'"),
-        ("draft_model", "needs a draft model"),
-    ],
-)
-def test_drafts_are_checked_as_arms_are(text, message):
-    with pytest.raises(UsageError, match=message):
-        scorable(drafts(text), [0.0])
-
-
-def test_arms_of_an_experiment_by_name(folder, recorded):
-    source = str(folder / "experiment.toml")
-    made = named_drafts(("second", "ngram:max_n=4"), source)
-    assert [spec.name for spec in made.specs] == ["second", "ngram:max_n=4"]
-    assert made.specs[0].drafter_options == {"model": str(folder / "noisy")}
-    with pytest.raises(UsageError, match="neither an arm of --arms nor a drafter") as refused:
-        named_drafts(("secnd",), source)
-    assert "did you mean second" in refused.value.hint
-    other = folder / "other.toml"
-    text = (folder / "experiment.toml").read_text()
-    other.write_text(text.replace('name = "drafts"', 'name = "d"\nengine = "scripted"'))
-    with pytest.raises(UsageError, match="drives drafters in this process"):
-        named_drafts((), str(other))
-
-
-class Drawn:
-    """A drafter whose candidates are drawn without replacement."""
-
-    def __init__(self):
-        from specbench.decoding.protocols import DrafterInfo, DraftFacts
-
-        tree = DraftFacts("dense", "without_replacement", tree=True)
-        self.info = DrafterInfo("drawn", "", "", tree)
-
-
-def test_drawn_trees_are_for_temperature_0(monkeypatch):
-    from specbench import catalog
-
-    monkeypatch.setitem(catalog.DRAFTERS, "drawn", "drawn")
-    resolve = catalog.resolve
-    monkeypatch.setattr(
-        catalog, "resolve", lambda table, name: Drawn() if name == "drawn" else resolve(table, name)
-    )
-    one = Drafts((ArmSpec("drawn", "drawn", 1, "multi_round"),))
-    assert scorable(one, [0.0]) == one
-    with pytest.raises(UsageError, match=r"without_replacement.*temperature 0\.8") as refused:
-        scorable(one, [0.0, 0.8])
-    assert refused.value.hint == "add --temperature 0"
-    with pytest.raises(UsageError) as refused:
-        scorable(one, [0.8])
-    assert refused.value.hint == "leave them out"
-
-
-TREE = "draft_model:model=a/b,tree=2x2"
-SEVERAL = "multi_draft:models=['a/b', 'c/d']"
-
-
-def test_drawn_drafts_that_were_named_are_refused_together(monkeypatch):
-    with pytest.raises(UsageError) as refused:
-        scorable(drafts("ngram", TREE, SEVERAL), [0.0, 1.0])
-    assert f"{TREE} (without_replacement), {SEVERAL} (independent)" in refused.value.message
-    # A sampled chain draws one candidate, greedy trees draw none; several models make no chain.
-    assert refused.value.hint == (
-        f"add --temperature 0, or give {TREE} sampling=greedy or tree=chain, "
-        f"or give {SEVERAL} sampling=greedy"
-    )
-    for way in ("sampling=greedy", "tree=chain"):
-        mended = f"{TREE},{way}" if way.startswith("s") else TREE.replace("tree=2x2", way)
-        scorable(drafts("ngram", mended, f"{SEVERAL},sampling=greedy"), [0.0, 1.0])
-
-
-def test_of_the_arms_of_an_experiment_those_that_can_are_scored():
-    asked = named_drafts((), "drafters")
-    found = scorable(asked, [0.0, 1.0])
-    # draft_tree, multi_draft, eagle1 and the static tree of eagle3_traversal draw several.
-    left = ["draft_tree", "multi_draft", "eagle1", "eagle3_traversal"]
-    names = [spec.name for spec in asked.specs]
-    assert [spec.name for spec in found.specs] == [name for name in names if name not in left]
-    assert [name for name in names if f"{name} (" in found.left_out] == left
-    assert "temperature 1 " in found.left_out
-    assert "add --temperature 0" in found.left_out
-    assert scorable(asked, [0.0]) == asked
-    only = replace(asked, specs=tuple(spec for spec in asked.specs if spec.name in left))
-    with pytest.raises(UsageError, match="draft_tree"):
-        scorable(only, [1.0])
 
 
 def test_a_draft_that_is_not_there_is_named_before_the_target_loads(recorded):

@@ -22,8 +22,10 @@ def evidence(count: int, **columns: Sequence[object]) -> Evidence:
 
 
 def decoded(count: int, item: str = "a", **changes: object) -> Trace:
-    """A valid record of ``count`` tokens: one from the prefill, the others from a single step."""
-    judged = [count - 2] if count > 1 else []
+    """A valid record of ``count`` tokens: the prefill's, then steps that accept up to three."""
+    most = 0 if changes.get("arm") == "plain" else 3
+    left = count - 1
+    judged = [min(most, left - done - 1) for done in range(0, left, most + 1)]
     made = {"temperature": 0.7, "verified": judged, "accepted": judged, **changes}
     return trace(item, **made)  # type: ignore[arg-type]
 

@@ -34,6 +34,13 @@ def test_choices_by_hand():
     assert scarce == pytest.approx({(0, 1): 0.75, (1, 0): 0.25})
 
 
+def test_independent_draws_have_no_law_from_one_row():
+    with pytest.raises(ValueError, match="a row each"):
+        list(choices([0.5, 0.3, 0.2], 2, TrialKind.INDEPENDENT))
+    with pytest.raises(ValueError, match="a row each"):
+        best_acceptance(*A, 2, TrialKind.INDEPENDENT)
+
+
 def test_children_of_several_drafters_by_hand():
     """Each child from the row of its own drafter; equal ones are tried twice."""
     rows = [0.5, 0.5, 0.0], [0.25, 0.0, 0.75]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from specbench.core.request import Sampling
-from specbench.core.warm_up import is_warm_up, measured_suite
+from specbench.core.warm_up import is_warm_up
 from specbench.engines.scripted import ScriptedEngine
 from specbench.errors import SpecbenchError
 from specbench.measure.calibrate import calibrate, warm_start, warmup_requests
@@ -27,7 +27,6 @@ def test_warm_up_covers_temperatures_arms_and_concurrencies_and_leaves_nothing(m
     requests = warmup_requests(engine, settings, {"suite": [prompt("a"), prompt("b c d e")]})
     assert {request.sampling.temperature for request in requests} == {0.0, 0.7}
     assert {request.key.suite for request in requests} == {"warm-up/suite"}
-    assert {measured_suite(request.key) for request in requests} == {"suite"}
     assert len({len(request.token_ids) for request in requests}) == 2
     calibrate(engine, settings, list(ARMS), requests, ManualClock())
     assert seen == [
@@ -54,9 +53,7 @@ def test_all_that_is_sent_says_that_it_is_not_measured():
     calibrate(engine, conditions(), list(ARMS), requests, ManualClock())
     assert {kind for kind, _ in sent} == {"warm-up", "timed"}
     assert all(is_warm_up(request.key) for _, several in sent for request in several)
-    (measured,) = warmup_requests(engine, conditions(), {"suite": [prompt("a")]})[:1]
-    key = replace(measured.key, suite=measured_suite(measured.key))
-    assert not is_warm_up(key)
+    assert not is_warm_up(replace(requests[0].key, suite="suite"))
 
 
 def test_first_request_and_speed_are_kept_apart():

@@ -73,6 +73,14 @@ def test_speedup_above_accept_length():
     assert "speedup_above_accept_length" in codes(arm, plain)
 
 
+@pytest.mark.parametrize(("seconds", "warned"), [(1.05, False), (1.2, True)])
+def test_a_speedup_without_an_interval_may_be_above_by_noise(seconds, warned):
+    """Ten tokens after the first in one step: the accept length is 10, plain takes 10 seconds."""
+    plain = [timed("a", 10 * seconds, 10, arm="plain")]
+    found = codes([timed("a", 1.0, 10)], plain)
+    assert ("speedup_above_accept_length" in found) is warned
+
+
 def test_d13_output_lengths_differ():
     arm, plain = sound()
     arm[2] = timed("2", 0.1, 9)

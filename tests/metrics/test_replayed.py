@@ -36,9 +36,9 @@ def test_figures_are_ratios_of_totals_over_prompts():
     length = replayed_length(REQUESTS, "draft", 2, seed=1)
     assert (length.number(), length.n, length.unit) == (36 / 16, 3, "tokens/step")
     assert length.low < 36 / 16 < length.high
-    assert replayed_alpha(REQUESTS, "draft", 1, seed=1).number() == 16 / 26
-    assert replayed_alpha(REQUESTS, "draft", 2, seed=1).number() == 5.5 / 8
-    assert without_draft(REQUESTS, "draft", seed=1).number() == 6 / 32
+    assert replayed_alpha(REQUESTS, "draft", 2, 1, seed=1).number() == 16 / 26
+    assert replayed_alpha(REQUESTS, "draft", 2, 2, seed=1).number() == 5.5 / 8
+    assert without_draft(REQUESTS, "draft", 2, seed=1).number() == 6 / 32
     assert outside_vocabulary(REQUESTS, "draft", seed=1).number() == 2 / 40
 
 
@@ -51,7 +51,27 @@ def test_the_difference_is_paired():
 
 
 def test_what_was_not_seen_has_a_reason():
-    assert replayed_alpha(REQUESTS, "draft", 3, seed=1).value.reason == "no draft reached depth 3"
-    assert "no place" in without_draft(REQUESTS, "plain", seed=1).value.reason
+    deep = replayed_alpha(REQUESTS, "draft", 2, 3, seed=1)
+    assert deep.value.reason == "no draft reached depth 3"
+    assert "no place" in without_draft(REQUESTS, "plain", 2, seed=1).value.reason
     assert not replayed_length([], "draft", 2, seed=1).known
     assert not length_difference([], "draft", "plain", 2, seed=1).known
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_sums_of_the_longest_draft_are_those_of_shorter_ones_that_begin_it(cut):
+    """Where shorter drafts are others, nothing is known of them but their steps."""
+    steps = {1: Steps(5.0, ()), 2: Steps(4.0, ())}
+    score = DraftScore(steps, 9, 3, [5.0, 1.0], [6.0, 2.0], cut=cut)
+    requests = [ReplayedRequest(RequestKey("code", "a", 0, 0.0, 0), 10, 0, {"draft": score})]
+    short = (
+        replayed_alpha(requests, "draft", 1, 1, seed=1),
+        without_draft(requests, "draft", 1, seed=1),
+    )
+    if cut:
+        assert [one.number() for one in short] == [5 / 6, 3 / 9]
+    else:
+        assert all("shorter drafts are other drafts" in one.value.reason for one in short)
+    assert replayed_alpha(requests, "draft", 2, 1, seed=1).number() == 5 / 6
+    assert replayed_alpha(requests, "draft", 2, 2, seed=1).number() == 1 / 2
+    assert replayed_length(requests, "draft", 1, seed=1).number() == 2.0

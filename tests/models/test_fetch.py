@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from specbench.errors import PrerequisiteError, UsageError
+from specbench.errors import PrerequisiteError, SpecbenchError, UsageError
 from specbench.models import fetch as module
 from specbench.models.fetch import DEMO_GGUF, fetch
 from specbench.models.locate import DEMO_MODEL, demo_folder, locate
@@ -134,6 +134,37 @@ def test_hub_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "snapshot_download", refuse)
     with pytest.raises(PrerequisiteError, match=r"cannot fetch HuggingFaceTB.* reach the hub"):
         fetch(DEMO_MODEL, original=True)
+
+
+def _fetched(monkeypatch: pytest.MonkeyPatch, error: Exception) -> SpecbenchError:
+    """What fetching says when the hub's package raises this."""
+    hub = pytest.importorskip("huggingface_hub")
+
+    def refuse(*_: object, **__: object) -> str:
+        raise error
+
+    monkeypatch.setattr(hub, "snapshot_download", refuse)
+    with pytest.raises(SpecbenchError) as caught:
+        fetch("org/name")
+    assert "the network (HF_ENDPOINT)" in str(caught.value.hint)
+    return caught.value
+
+
+def test_errors_of_the_hubs_http_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    client = next(c for c in hub.errors.HfHubHTTPError.__mro__ if c.__name__ == "HTTPError")
+    # a proxy that refuses is an HTTPError that is no OSError in the hub's newer clients
+    refused = type("ProxyError", (client,), {})("403 Forbidden")
+    error = _fetched(monkeypatch, refused)
+    assert error.exit_code == 3
+    assert "cannot fetch org/name@main from the hub: 403 Forbidden" in error.message
+
+
+def test_ids_that_the_hub_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    error = _fetched(monkeypatch, hub.errors.HFValidationError("Cannot have -- or .."))
+    assert error.exit_code == 2
+    assert error.message == "org/name is no hub id: Cannot have -- or .."
 
 
 def test_hub_download_takes_no_pickles(monkeypatch: pytest.MonkeyPatch, bare_folder: Path) -> None:

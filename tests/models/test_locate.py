@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from specbench.cli.models import models
 from specbench.core.cache import cache_folder
 from specbench.errors import PrerequisiteError, UsageError
+from specbench.models.folder import read_json, read_record
 from specbench.models.locate import DEMO_MODEL, hub_cache, locate
 
 pytestmark = pytest.mark.usefixtures("no_sockets")
@@ -77,6 +78,27 @@ def test_incomplete_folder(bare_folder: Path, removed: str, message: str) -> Non
     (bare_folder / removed).unlink()
     with pytest.raises(PrerequisiteError, match=message):
         locate(str(bare_folder))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1, 2]", r"config\.json holds \[1, 2\], expected a JSON object"),
+        ("null", r"config\.json holds null, expected a JSON object"),
+        ("{", r"config\.json is not JSON"),
+        ("[" * 100_000, r"config\.json is not JSON"),
+    ],
+)
+def test_a_file_that_holds_no_object(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(PrerequisiteError, match=message):
+        read_json(tmp_path / "config.json")
+    assert read_json(tmp_path / "absent.json") == {}
+
+
+def test_a_damaged_record_is_none(tmp_path: Path) -> None:
+    (tmp_path / "specbench.json").write_bytes(b"\xff")
+    assert read_record(tmp_path) is None
 
 
 def test_missing_shard_is_named(bare_folder: Path) -> None:
@@ -166,5 +188,9 @@ def test_inspect_command(bare_folder: Path) -> None:
     assert answer["chat_template"] is False
     lines = CliRunner().invoke(models, ["inspect", str(bare_folder)]).stdout
     assert "9 rows, not stated with a token" in lines
-    missing = CliRunner().invoke(models, ["inspect", "org/name"])
+    missing = CliRunner().invoke(models, ["inspect", "org/name", "--revision", "v1"])
     assert isinstance(missing.exception, PrerequisiteError)
+    assert missing.exception.hint == (
+        "type: specbench models fetch org/name --revision v1 "
+        "(a drafting head: specbench models fetch --head org/name --revision v1)"
+    )

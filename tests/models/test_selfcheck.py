@@ -66,6 +66,37 @@ def test_a_layer_that_bypasses_the_attention_interface_is_refused():
     refused(lambda: check(PackedModel(model, "target"), "some/model", 4), "2 of 3 layers")
 
 
+def test_attention_calls_are_those_of_one_forward():
+    """Three packed forwards are watched; a layer that attends twice makes six calls in them."""
+
+    class Twice(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, *given, **named):
+            self.inner(*given, **named)
+            return self.inner(*given, **named)
+
+    model = build("llama")
+    for layer in model.model.layers:
+        layer.self_attn = Twice(layer.self_attn)
+    assert check(PackedModel(model, "target"), "some/model", 4).attention_calls == 2
+
+
+def test_a_caller_says_what_to_do_about_its_model(monkeypatch):
+    turning = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
+    config = LlamaConfig(**SIZES, rope_parameters=turning)
+    with pytest.raises(PrerequisiteError) as caught:
+        refuse_configuration(config, "some/model", "take another")
+    assert caught.value.hint == "take another"
+    for call in (check, verify_error):
+        monkeypatch.setitem(selfcheck._TOLERANCE, torch.float32, -1.0)
+        with pytest.raises(PrerequisiteError) as caught:
+            call(PackedModel(build("llama"), "target"), "some/model", 4, "not {model}")
+        assert caught.value.hint == "not some/model"
+
+
 def test_attention_that_looks_ahead_is_refused(monkeypatch):
     model = PackedModel(build("llama"), "target")
     attention = torch.nn.functional.scaled_dot_product_attention

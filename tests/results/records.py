@@ -70,6 +70,13 @@ def key(item="a", **changes):
     return replace(RequestKey("suite", item, 0, 0.0, 0), **changes)
 
 
+def steps(arm):
+    """Two steps of one token each: with three drafts, or of plain decoding."""
+    if arm == PLAIN:
+        return Steps([0, 1], *[[0, 0]] * 4, [1, 1], ["", ""], ["", ""])
+    return Steps([0, 1], [3, 3], [3, 3], [3, 1], [0, 1], [1, 1], ["", "length"], ["", ""])
+
+
 def trace(item="a", arm=PLAIN, start=1_000, **changes):
     values = {
         "key": key(item),
@@ -84,7 +91,7 @@ def trace(item="a", arm=PLAIN, start=1_000, **changes):
         "output_ids": [3, 4, 5],
         "text": "drei vier fünf",
         "finish": Finish.LENGTH,
-        "steps": Steps([0, 1], [3, 3], [3, 3], [3, 1], [0, 1], [1, 1], ["", "length"], ["", ""]),
+        "steps": steps(arm),
         "arrivals": Arrivals([start + 10, start + 30], [1, 2]),
         "evidence": Evidence(
             **{

@@ -11,6 +11,7 @@ import pytest
 from specbench.core.quantity import Quantity, nothing, unavailable
 from specbench.core.table import COLUMNS, Row, parse_row
 from specbench.core.trace import Counted, Finish
+from specbench.errors import UsageError
 from specbench.metrics.definitions import DEFINITIONS
 from specbench.results.cells import measure_cells
 from specbench.results.fidelity import measure_fidelity
@@ -117,6 +118,31 @@ def test_items_have_a_row_per_record_with_the_hash_of_its_trace():
     first = rows[0]
     assert (first["first_token_ns"], first["last_token_ns"]) == ("10", "30")
     assert (first["accepted"], first["committed"], first["cut"]) == ("1", "2", "length")
+
+
+def test_drafts_beyond_an_arms_k_are_refused_unless_its_server_chose_it():
+    found = recorded()
+    arms = [replace(arm, k=1) if arm.name == "ngram" else arm for arm in MANIFEST.arms]
+    found.manifest = replace(MANIFEST, arms=tuple(arms))
+    with pytest.raises(UsageError, match=r"arm ngram: .* > K 1"):
+        measure_cells(found)
+    arms = [replace(arm, engine="vllm") for arm in arms]
+    found.manifest = replace(MANIFEST, arms=tuple(arms))
+    assert measure_cells(found)
+
+
+@pytest.mark.parametrize("options", [{"schedule": "heuristic"}, {"universal": True}])
+def test_a_draft_that_may_outgrow_its_arms_k_is_not_held_against_it(options):
+    """transformers adds 2 to K after a full accept; other tokenizers count their own tokens."""
+    found = recorded()
+    arms = [
+        replace(arm, k=1, engine="transformers_assisted", drafter_options=options)
+        if arm.name == "ngram"
+        else arm
+        for arm in MANIFEST.arms
+    ]
+    found.manifest = replace(MANIFEST, arms=tuple(arms))
+    assert measure_cells(found)
 
 
 @pytest.mark.parametrize(

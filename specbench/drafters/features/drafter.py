@@ -76,8 +76,16 @@ class FeatureDrafter:
         self._carried: dict[int, Carried] = {}
 
     def room(self, k: int) -> int:
-        """Rows of the largest draft."""
+        """KV rows of the largest draft."""
         return self._growth.room(k)
+
+    def nodes(self, k: int) -> int:
+        """Nodes of the largest draft."""
+        return self._growth.nodes(k)
+
+    def feeds(self, k: int) -> int:
+        """A level of the draft, or its refill: a slot per accepted node and one for the root."""
+        return max(self._growth.level(k), k + 1)
 
     def admit(self, rows: Sequence[DecodedSequence], taps: Mapping[Tap, Tensor]) -> None:
         """Fill in the slots of whole prompts.

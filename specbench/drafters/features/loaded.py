@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from specbench.decoding.protocols import Tap
 from specbench.drafters.build import BuildContext, choice
-from specbench.errors import UsageError
+from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.heads.configs import EagleConfig, HeadCheckpoint
 from specbench.models.heads.layouts.taps import places_of
 
@@ -51,7 +51,14 @@ def with_layers(checkpoint: HeadCheckpoint, side: str, layers: int, arm: str) ->
             f"arm {arm}: layers={side!r}, but {checkpoint.name} names no layers of the target",
             "leave layers out; it says which side of the numbers in a file is meant",
         )
-    taps = tuple(Tap(*place) for place in places_of(checkpoint.layer_ids, side, layers))
+    try:
+        places = places_of(checkpoint.layer_ids, side, layers)
+    except PrerequisiteError as error:
+        raise PrerequisiteError(
+            f"arm {arm}: layers={side!r}: {error.message}",
+            f"leave layers out, which reads them as {_described(config.taps)}",
+        ) from error
+    taps = tuple(Tap(*place) for place in places)
     if taps == config.taps:
         return checkpoint
     told = f"layers = {side!r} by the arm, the checkpoint is read with {_described(config.taps)}"

@@ -42,6 +42,14 @@ class Chain:
         """KV rows of the largest draft."""
         return k
 
+    def nodes(self, k: int) -> int:
+        """The nodes of a chain."""
+        return k
+
+    def level(self, k: int) -> int:
+        """One node after the other; the last is not processed."""
+        return int(k > 1)
+
     def facts(self) -> dict[str, object]:
         """Kind and sampling."""
         return {"kind": "chain", "sampling": sampling_name(self._sampled)}

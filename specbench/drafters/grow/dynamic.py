@@ -41,11 +41,21 @@ class Dynamic:
         self._rows_of = rows_of
 
     def room(self, k: int) -> int:
-        """Frontiers of all levels but the last are processed, N nodes verified, or fewer."""
+        """Frontiers of all levels but the last are processed, ``nodes`` are verified."""
+        return max(self._processed(k), self.nodes(k))
+
+    def nodes(self, k: int) -> int:
+        """N, or all candidates where they are fewer: ``top_k`` below the root and each frontier."""
         if k <= 0:
             return 0
-        processed = self._top_k * (k - 1)
-        return max(processed, min(self._nodes, self._top_k + processed * self._top_k))
+        return min(self._nodes, self._top_k * (1 + self._processed(k)))
+
+    def level(self, k: int) -> int:
+        """A frontier; the last level has none."""
+        return self._top_k if k > 1 else 0
+
+    def _processed(self, k: int) -> int:
+        return self._top_k * max(0, k - 1)
 
     def facts(self) -> dict[str, object]:
         """Kind and sizes."""

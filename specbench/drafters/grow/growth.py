@@ -17,7 +17,18 @@ class Growth(Protocol):
     """Grows the drafts of a batch from the draft's rows behind the committed tokens."""
 
     def room(self, k: int) -> int:
-        """Nodes that are processed or verified in a step with longest path ``k``, at most."""
+        """KV rows of a step with longest path ``k``, at most: nodes that are processed or verified.
+
+        More than ``nodes`` where more is processed than is kept.
+        """
+        ...
+
+    def nodes(self, k: int) -> int:
+        """Nodes of a draft with longest path ``k``, at most."""
+        ...
+
+    def level(self, k: int) -> int:
+        """Nodes of one request that ``advance`` gets at once, at most; leaves are not processed."""
         ...
 
     def facts(self) -> Mapping[str, object]:

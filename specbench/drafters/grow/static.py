@@ -59,10 +59,21 @@ class Static:
         cuts = [shape.cut(depth) for depth in range(shape.depth + 1)]
         self._sizes = [len(cut) for cut in cuts]
         self._below = [_below(cut) for cut in cuts]
+        inner = [shape.depths[node] for node in self._below[-1] if node != ROOT]
+        # By depth; the root, at 0, is none of the nodes.
+        self._inner = [inner.count(depth) for depth in range(shape.depth)]
 
     def room(self, k: int) -> int:
         """Nodes of the shape down to depth ``k``."""
         return self._sizes[min(max(k, 0), len(self._sizes) - 1)]
+
+    def nodes(self, k: int) -> int:
+        """The same: what is drafted is verified."""
+        return self.room(k)
+
+    def level(self, k: int) -> int:
+        """Inner nodes of the widest depth above ``k``."""
+        return max(self._inner[: max(k, 1)], default=0)
 
     def facts(self) -> dict[str, object]:
         """Kind, sampling and the shape, whatever file or search it came from."""

@@ -102,7 +102,7 @@ class Driven:
                 raise SpecbenchError(
                     f"draft {self.name} cannot be put on recorded tokens: its drafter does not "
                     "ask a request's steering",
-                    "replay it at temperature 0: --temperature 0",
+                    "replay temperature 0 alone: --temperature 0",
                 )
 
     def _judged(self, draft: Draft, place: Place) -> list[Judged]:

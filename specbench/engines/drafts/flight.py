@@ -45,14 +45,20 @@ class Tracked:
         ks: longest drafts, ascending.
         output: of the record.
         vocabulary: ids that the draft can propose; None = all.
+        cut: whether a shorter draft is the beginning of a longer one.
     """
 
     def __init__(
-        self, ks: Sequence[int], output: Sequence[int], vocabulary: frozenset[int] | None
+        self,
+        ks: Sequence[int],
+        output: Sequence[int],
+        vocabulary: frozenset[int] | None,
+        cut: bool,
     ) -> None:
         self.walks = {k: Walk(k, len(output)) for k in ks}
         outside = 0 if vocabulary is None else sum(token not in vocabulary for token in output)
-        self._score = DraftScore(overlap=[0.0] * ks[-1], reached=[0.0] * ks[-1], outside=outside)
+        zeros = [0.0] * ks[-1]
+        self._score = DraftScore(overlap=zeros, reached=[*zeros], outside=outside, cut=cut)
 
     def look(self, judged: Judged, nodes: int) -> None:
         """Count one place: the longest draft there and its nodes."""

@@ -87,7 +87,7 @@ class ForcedPass:
 
     def _begin(self, number: int, recording: Recording) -> Flight:
         drafts = {
-            driven.name: Tracked(self._ks, recording.output, driven.drafter.vocabulary)
+            driven.name: Tracked(self._ks, recording.output, driven.drafter.vocabulary, driven.cut)
             for driven in self._drafts
         }
         return begin(number, recording, self._pool.admit(recording.length), drafts)

@@ -126,7 +126,7 @@ class DraftReplay(OnRecords):
         room = max(one.driven.drafter.room(ks[-1]) for one in self._drafters)
         longest = max(recording.length for recording in recordings)
         for one in self._drafters:
-            one.context.check_width(one.driven.drafter.room(ks[-1]) + 1)
+            one.context.check_width(one.driven.drafter.feeds(ks[-1]))
         pool = self._opened.new_pool(size, longest + room + 1)
         for one in self._drafters:
             one.context.use(pool)

@@ -198,7 +198,7 @@ def _several_drawn(facts: Facts) -> bool:
 
 
 def _way_on(refused: Mapping[str, _Drawn], greedy: bool) -> str:
-    ways = ["add --temperature 0"] if greedy else []
+    ways = ["replay temperature 0 alone: --temperature 0"] if greedy else []
     ways += [
         f"give {name} {' or '.join(one.instead)}" for name, one in refused.items() if one.instead
     ]

@@ -73,15 +73,15 @@ def lines(replay: Replay) -> list[Line]:
     found = []
     for (suite, temperature), requests in replay.requests.items():
         for name in names:
-            alpha = replayed_alpha(requests, name, 1, seed=seed)
-            empty = without_draft(requests, name, seed=seed)
             outside = outside_vocabulary(requests, name, seed=seed)
             for k in replay.asked.ks:
                 difference = None
                 if name != names[0]:
                     difference = length_difference(requests, name, names[0], k, seed=seed)
                 length = replayed_length(requests, name, k, seed=seed)
-                deep = alpha if k == 1 else replayed_alpha(requests, name, k, seed=seed)
+                alpha = replayed_alpha(requests, name, k, 1, seed=seed)
+                deep = alpha if k == 1 else replayed_alpha(requests, name, k, k, seed=seed)
+                empty = without_draft(requests, name, k, seed=seed)
                 found.append(
                     Line(
                         suite, temperature, name, k, len(requests),
@@ -154,8 +154,9 @@ def document(replay: Replay, found: Sequence[Line]) -> dict[str, object]:
         "kind": "replay",
         "run": replay.manifest.run,
         "arm": asked.arm,
-        "target": identity.target,
-        "weight_hash": identity.weight_hash,
+        "run_target": identity.target,
+        "run_weight_hash": identity.weight_hash,
+        "target": replay.target["target"],
         "temperatures": sorted({temperature for _, temperature in replay.requests}),
         "k": list(asked.ks),
         "drafts": [

@@ -12,12 +12,15 @@ from specbench.metrics.timeline import output_tokens
 from specbench.metrics.units import Pair
 
 SPAN_COVERAGE = 0.98
+NOISE = 1.1
+"""By how much the point of a few requests may lie above the bound where there is no interval."""
 
 
 def speed_guards(arm: Sequence[Trace], table: Cell) -> Iterator[Guard]:
     """A step costs at least a plain step, so time cannot shrink by more than the accept length.
 
-    Noise may lift the point above it, hence the lower bound decides where there is an interval.
+    Noise may lift the point above it, hence the lower bound decides where there is an interval,
+    and ``NOISE`` where there is none.
     Only for requests that ran alone in a closed loop: elsewhere they wait for each other.
     """
     speedup = table["speedup"]["value"]
@@ -25,11 +28,12 @@ def speed_guards(arm: Sequence[Trace], table: Cell) -> Iterator[Guard]:
     waited = any(trace.concurrency != 1 or trace.sent_ns is not None for trace in arm)
     if not (speedup.known and length.known) or waited:
         return
-    floor = speedup.number() if speedup.low is None else min(speedup.low, speedup.number())
+    point, low = speedup.number(), speedup.low
+    floor = point / NOISE if low is None else min(low, point)
     if floor > length.number():
         yield Guard(
             "speedup_above_accept_length",
-            f"speedup {speedup.number():.3f} exceeds accept length {length.number():.3f}",
+            f"speedup {point:.3f} exceeds accept length {length.number():.3f}",
             "look for a slower plain arm: no graphs or compilation, a cold cache, another build",
         )
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from specbench.errors import PrerequisiteError, UsageError
+from specbench.errors import PrerequisiteError
 from specbench.models.heads.configs import EagleConfig, HeadCheckpoint, MtpConfig
 from specbench.models.heads.eagle1 import Eagle1Head
 from specbench.models.heads.eagle3 import Eagle3Head
 from specbench.models.heads.fill import fill
-from specbench.models.heads.foreign import QWEN_MTP
 from specbench.models.heads.mtp import MtpHead
 from specbench.models.heads.packed import FeatureHead
-from specbench.models.heads.planning import runs_elsewhere
 from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel
 from specbench.models.weights import weight_bytes
@@ -36,7 +34,6 @@ def build_feature_head(
         prepack: whether linear layers are packed for a CPU.
 
     Raises:
-        UsageError: MTP layers that only a server runs.
         PrerequisiteError: tensors that are missing, left over, or of another shape; a
             configuration that transformers cannot lay out.
     """
@@ -66,10 +63,6 @@ def _network(checkpoint: HeadCheckpoint, target: LoadedModel, name: str) -> _Net
     """The modules of a family."""
     names = frozenset(checkpoint.tensors)
     config = checkpoint.config
-    if isinstance(config, MtpConfig) and config.family == "qwen3_next":
-        raise UsageError(
-            f"{name} holds {QWEN_MTP.what}, not run natively", runs_elsewhere(QWEN_MTP)
-        )
     if isinstance(config, MtpConfig):
         return MtpHead(config, target, names, name)
     if not isinstance(config, EagleConfig):

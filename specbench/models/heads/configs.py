@@ -106,14 +106,12 @@ class MtpConfig:
     """Multi-token prediction layers (ALGORITHMS 3.5): two norms, a projection, a target's layer.
 
     Attributes:
-        family: whose switches apply: ``deepseek``, ``glm4_moe``, ``mimo``, ``qwen3_next``. Layers
-            of other targets (Llama, Qwen2, Qwen3) are read as ``deepseek``.
+        family: whose switches apply: ``deepseek``, ``glm4_moe``, ``mimo``. Layers of other targets
+            (Llama, Qwen2, Qwen3) are read as ``deepseek``.
         layers: trained modules in the file; only the first is read, and it is used at every step.
         order: ``embedding_first`` or ``hidden_first``, halves of the projection's input.
         recycle: hidden state of the next drafting step: ``pre_norm``, ``post_norm``, ``target``.
         zero_first: whether the embedding at position 0 is set to zero, as serving engines do.
-        centred_norms: whether norms multiply by 1 + their weight; ``qwen3_next`` alone, which is
-            read and not run.
         target: the target's configuration; the layer is of its kind.
         taps: the final hidden state.
     """
@@ -125,7 +123,6 @@ class MtpConfig:
     zero_first: bool
     target: TargetShape
     taps: tuple[Tap, ...] = (FINAL,)
-    centred_norms: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -22,7 +22,7 @@ class HeadDescription:
 
     Attributes:
         family, layout: as ``HeadCheckpoint``.
-        drafters: names to run it with.
+        drafters: names to run it with; none where only a server does.
         fields: its configuration, as far as the files say it.
         taps: hidden states of the target that it reads, in words.
         tensors, parameters, size_bytes: counts; bytes as stored.
@@ -50,11 +50,13 @@ class Heads:
         contents: ``model``, ``head``, or ``model with a head``.
         native: those that run here.
         foreign: what runs on a server only.
+        elsewhere: heads of the foreign kind whose tensors are known all the same.
     """
 
     contents: str
     native: tuple[HeadDescription, ...]
     foreign: Foreign | None
+    elsewhere: tuple[HeadDescription, ...] = ()
 
 
 def describe_heads(checkpoint: Checkpoint, target: Target | None) -> Heads:
@@ -62,12 +64,17 @@ def describe_heads(checkpoint: Checkpoint, target: Target | None) -> Heads:
 
     Args:
         checkpoint: where to look.
-        target: what they should fit; None checks nothing.
+        target: what those that run here should fit; None checks nothing.
     """
     contents = sniff(checkpoint)
-    heads = contents.heads if contents.foreign is None else ()
-    native = tuple(_described(checkpoint, kind, target) for kind in heads)
-    return Heads(_in_words(contents), native, contents.foreign)
+    words = _in_words(contents)
+    if contents.foreign is not None:
+        read = tuple(_described(checkpoint, kind, None, ()) for kind in contents.heads)
+        return Heads(words, (), contents.foreign, read)
+    native = tuple(
+        _described(checkpoint, kind, target, DRAFTERS[kind.family]) for kind in contents.heads
+    )
+    return Heads(words, native, None)
 
 
 def _in_words(contents: Contents) -> str:
@@ -76,7 +83,9 @@ def _in_words(contents: Contents) -> str:
     return "model with a head" if contents.heads or contents.foreign else "model"
 
 
-def _described(checkpoint: Checkpoint, kind: Kind, target: Target | None) -> HeadDescription:
+def _described(
+    checkpoint: Checkpoint, kind: Kind, target: Target | None, drafters: Sequence[str]
+) -> HeadDescription:
     problem = None
     plan = Plan(kind.family, kind.layout, {}, (), {})
     try:
@@ -88,7 +97,7 @@ def _described(checkpoint: Checkpoint, kind: Kind, target: Target | None) -> Hea
     return HeadDescription(
         family=kind.family,
         layout=kind.layout,
-        drafters=tuple(DRAFTERS[kind.family]),
+        drafters=tuple(drafters),
         fields=plan.fields,
         taps=taps,
         tensors=len(stored),

@@ -6,7 +6,7 @@ from specbench.core.cache import is_offline
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.fetch import HUB_DOUBLES, snapshot
 from specbench.models.heads.files import NO_WEIGHTS, open_checkpoint
-from specbench.models.locate import HUB_ID, Location, locate
+from specbench.models.locate import HUB_ID, Location, fetch_command, locate
 
 HUB_FILES = ["*.json", "*.safetensors", "*.bin", "*.pt"]
 
@@ -34,7 +34,7 @@ def download_head(location: Location, *, offline: bool | None = None) -> Locatio
     if is_offline(offline):
         raise PrerequisiteError(
             f"{name} (revision {revision}) is not in the hub cache, and this is offline",
-            f"type, with the network on: specbench models fetch --head {name}",
+            f"type, with the network on: {fetch_command(name, revision, head=True)}",
         )
     folder = snapshot(name, revision, HUB_FILES, [*HUB_DOUBLES, *NO_WEIGHTS], "head")
     open_checkpoint(folder)

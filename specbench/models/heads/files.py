@@ -16,7 +16,7 @@ from specbench.models.folder import read_json
 from specbench.models.heads.stored import Stored, safetensors_header
 from specbench.models.weights import weight_hash
 
-INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+INDEX, PICKLED_INDEX = "model.safetensors.index.json", "pytorch_model.bin.index.json"
 NO_WEIGHTS = ("training_args.bin", "optimizer.bin", "scheduler.bin", "optimizer.pt", "scheduler.pt")
 """Files of a training run that lie beside the weights."""
 BESIDE = ("medusa_lm_head.safetensors", "medusa_lm_head.pt")
@@ -69,8 +69,8 @@ class Checkpoint:
 def open_checkpoint(path: Path, *, beside: bool = True) -> Checkpoint:
     """Look at a checkpoint folder without reading weights.
 
-    An index decides which file holds which tensor; without one every safetensors file counts, or
-    every pickle where there are no safetensors.
+    An index decides which file holds which tensor; without one every safetensors file counts.
+    Pickles and their index count where there are no safetensors but Medusa heads beside a model.
 
     Args:
         path: the folder.
@@ -81,7 +81,7 @@ def open_checkpoint(path: Path, *, beside: bool = True) -> Checkpoint:
         PrerequisiteError: no weights, a damaged file, or pickles without torch to read their names.
     """
     config = read_json(path / "config.json")
-    index = next((path / name for name in INDEXES if (path / name).is_file()), None)
+    index = _index(path)
     heads = [path / name for name in BESIDE if beside and (path / name).is_file()][:1]
     files = {} if index is None else _indexed(index)
     own = weight_files(path) if index is None else []
@@ -95,6 +95,13 @@ def open_checkpoint(path: Path, *, beside: bool = True) -> Checkpoint:
                 )
             files[name] = file
     return Checkpoint(path, config, files, headers)
+
+
+def _index(path: Path) -> Path | None:
+    """The index of the weights that count, where they have one."""
+    plain = any(file.name not in BESIDE for file in path.glob("*.safetensors"))
+    indexes = [INDEX] if plain else [INDEX, PICKLED_INDEX]
+    return next((path / name for name in indexes if (path / name).is_file()), None)
 
 
 def weight_files(path: Path) -> list[Path]:

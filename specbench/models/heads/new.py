@@ -26,7 +26,7 @@ from specbench.models.heads.new_eagle import new_eagle1, new_eagle3
 from specbench.models.heads.new_maker import SMALL, Maker
 from specbench.models.heads.target_facts import TargetFacts, target_facts
 from specbench.models.heads.write import layouts_of
-from specbench.models.locate import UNTRAINED, Location
+from specbench.models.locate import UNTRAINED, Location, fetch_command
 
 
 def untrained(location: Location, family: str, dtype: str, seed: int = 0) -> HeadCheckpoint:
@@ -74,7 +74,7 @@ def new_head(
     if location.path is None or not location.path.is_dir():
         raise PrerequisiteError(
             f"{location.name} is not a model folder on this disk",
-            f"type: specbench models fetch {location.name}, or name a folder",
+            f"type: {fetch_command(location.name, location.revision)}, or name a folder",
         )
     target, files = target_facts(location), open_checkpoint(location.path)
     if draft_vocabulary is not None and not 1 <= draft_vocabulary <= target.vocabulary:

@@ -44,20 +44,21 @@ def plan_head(
         arm: for messages.
 
     Raises:
-        UsageError: no such head in the folder; says what is there.
+        UsageError: no such head in the folder, or one that only a server runs; says what is there.
         PrerequisiteError: tensors that are unknown, missing or misshapen, or another target's.
     """
     contents = sniff(checkpoint)
-    for kind in contents.heads:
-        if kind.family in families:
-            return PLANNERS[kind.family](checkpoint, kind.layout, target)
     start = f"arm {arm}: " if arm else ""
     wanted = " or ".join(families)
+    # before it is planned: whether it fits the target does not matter
     if contents.foreign is not None:
         raise UsageError(
             f"{start}{checkpoint.path} holds {contents.foreign.what}, not run natively",
             runs_elsewhere(contents.foreign),
         )
+    for kind in contents.heads:
+        if kind.family in families:
+            return PLANNERS[kind.family](checkpoint, kind.layout, target)
     if contents.heads:
         raise UsageError(
             f"{start}{checkpoint.path} holds {described(contents.heads[0])}, not {wanted}",

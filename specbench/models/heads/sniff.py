@@ -92,7 +92,8 @@ def holds_only_a_head(path: Path) -> bool:
 def _is_pickled_model(path: Path) -> bool:
     """Whether a folder without safetensors is an ordinary model, by its small files alone.
 
-    A head has one layer or says what it is; only models have a tokenizer or several plain layers.
+    A head has one layer, or says what it is, or has no tokenizer: how many layers its
+    configuration counts may be copied from the target's.
     """
     if any(path.glob("*.safetensors")):
         return False
@@ -101,7 +102,7 @@ def _is_pickled_model(path: Path) -> bool:
     if any(key.startswith(_OF_HEADS) for key in config) or 1 in counts:
         return False
     tokenizer = any((path / name).is_file() for name in TOKENIZER_FILES)
-    return bool(config.get("model_type")) and (tokenizer or bool(counts))
+    return bool(config.get("model_type")) and tokenizer
 
 
 def _heads(checkpoint: Checkpoint, names: list[str]) -> list[Kind]:

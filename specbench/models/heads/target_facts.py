@@ -12,7 +12,7 @@ from specbench.models.folder import read_json
 from specbench.models.heads.files import open_checkpoint
 from specbench.models.heads.layouts.fp8 import BESIDE_WEIGHTS
 from specbench.models.heads.layouts.llama_config import text_config, whole_number
-from specbench.models.locate import Location
+from specbench.models.locate import Location, fetch_command
 
 
 class Target(Protocol):
@@ -69,7 +69,7 @@ def target_facts(location: Location) -> TargetFacts:
     if location.path is None:
         raise PrerequisiteError(
             f"the target {location.name} is not on this disk",
-            f"type: specbench models fetch {location.name}",
+            f"type: {fetch_command(location.name, location.revision)}",
         )
     config = text_config(read_json(location.path / "config.json"))
     layers = whole_number(config, "num_hidden_layers", location.name)
@@ -91,6 +91,8 @@ def _last_layer(path: Path, layers: int) -> dict[str, tuple[int, ...]]:
     prefix = f"model.layers.{layers - 1}."
     return {
         name.removeprefix(prefix): files.shape(name)
-        for name in files.files
-        if name.startswith(prefix) and not name.endswith(BESIDE_WEIGHTS)
+        for name, file in files.files.items()
+        if name.startswith(prefix)
+        and not name.endswith(BESIDE_WEIGHTS)
+        and file.suffix == ".safetensors"
     }

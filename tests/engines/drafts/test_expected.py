@@ -224,7 +224,7 @@ def test_a_replay_of_plain_outputs_predicts_decoding_of_other_seeds():
     assert abs(gap) < 3.3 * error
     # Knowing the output leaves less to chance than a run has.
     assert expected.var() < steps.var()
-    alpha = replayed_alpha(results, "draft", 1, seed=1)
+    alpha = replayed_alpha(results, "draft", k, 1, seed=1)
     assert 0 < alpha.number() < 1
     assert replayed_length(results, "draft", k, seed=1).number() == pytest.approx(
         sum(r.tokens for r in results) / expected.sum()

@@ -42,7 +42,7 @@ def nextn(
     """DeepSeek's and GLM's module: layer L with its own norms, projection and shared head.
 
     Args:
-        fp8: one projection in 8-bit floats with a scale per block of 128 x 128.
+        fp8: two projections in 8-bit floats with a scale per block of 128 x 128.
         copies: its embedding and head are ``equal`` to the target's, ``other``, or ``none``.
     """
     p = f"model.layers.{LAYERS}."
@@ -73,6 +73,9 @@ def nextn(
         name = f"{p}self_attn.kv_b_proj.weight"
         module[name] = module[name].to(FP8)
         module[f"{name}_scale_inv"] = torch.tensor([[0.5], [4.0]])
+        entrance = f"{p}eh_proj.weight"
+        module[entrance] = module[entrance].to(FP8)
+        module[f"{entrance}_scale_inv"] = torch.tensor([[0.25]])
         config["quantization_config"] = {
             "quant_method": "fp8",
             "fmt": "e4m3",

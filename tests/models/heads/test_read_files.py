@@ -12,10 +12,12 @@ import pytest
 import torch
 
 from specbench.errors import PrerequisiteError, UsageError
+from specbench.models.folder import weight_files
 from specbench.models.heads.fetch import fetch_head
 from specbench.models.heads.files import LeadsOut, open_checkpoint
 from specbench.models.heads.read import read_head
 from specbench.models.heads.sniff import holds_only_a_head
+from specbench.models.heads.target_facts import target_facts
 from specbench.models.load import load_model
 from specbench.models.locate import Location, hub_cache, locate
 from tests.models.heads import fixtures as made
@@ -121,12 +123,55 @@ def test_whatever_a_reader_of_pickles_raises(tmp_path, monkeypatch, error):
         read(tmp_path)
 
 
-@pytest.mark.parametrize("tokenizer", [True, False])
-def test_pickles_of_ordinary_models_are_not_opened(tmp_path, monkeypatch, tokenizer):
+@pytest.mark.parametrize("count", [2, made.LAYERS])
+def test_a_pickled_head_whose_configuration_counts_layers(tmp_path, count):
+    stored = made.eagle1(tmp_path, num_hidden_layers=count)
+    if count == 2:
+        second = made.decoder("layers.1.", made.HIDDEN, seed=1)
+        second["layers.1.input_layernorm.weight"] = made.noise(made.HIDDEN)
+        config = made.llama_config(num_hidden_layers=2)
+        made.write(tmp_path, config, stored | second, "pytorch_model.bin")
+    assert locate(str(tmp_path)).path == tmp_path
+    assert read(tmp_path).config.layers == (2 if count == 2 else 1)
+
+
+def test_a_pickled_model_without_a_tokenizer_is_no_head(tmp_path):
     config = made.llama_config(num_hidden_layers=8)
     made.write(tmp_path, config, made.small_model(), "pytorch_model.bin")
-    if tokenizer:
-        (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(PrerequisiteError, match="pickled weights only") as caught:
+        locate(str(tmp_path))
+    assert caught.value.hint == "convert them to safetensors"
+
+
+def _index(folder, name, tensors, file):
+    (folder / name).write_text(json.dumps({"weight_map": dict.fromkeys(tensors, file)}))
+
+
+def test_an_index_of_pickles_beside_safetensors_does_not_count(tmp_path):
+    config = made.llama_config(num_hidden_layers=made.LAYERS)
+    made.write(tmp_path, config, made.small_model(), "model.safetensors")
+    _index(tmp_path, "pytorch_model.bin.index.json", ["a"], "pytorch_model-1.bin")
+    (tmp_path / "pytorch_model-1.bin").write_bytes(b"not read")
+    assert open_checkpoint(tmp_path).files.keys() == made.small_model().keys()
+    facts = target_facts(Location("folder", "t", None, tmp_path, "folder"))
+    assert facts.last_layer["mlp.up_proj.weight"] == (made.INNER, made.HIDDEN)
+    assert weight_files(tmp_path, allow_pickle=True) == [tmp_path / "model.safetensors"]
+
+
+def test_an_index_of_pickles_counts_beside_medusa_heads(tmp_path):
+    heads = made.medusa_v2(tmp_path)
+    config = made.llama_config(num_hidden_layers=made.LAYERS)
+    model = made.write(tmp_path, config, made.small_model(), "pytorch_model-1.bin")
+    _index(tmp_path, "pytorch_model.bin.index.json", model, "pytorch_model-1.bin")
+    assert open_checkpoint(tmp_path).files.keys() == heads.keys() | model.keys()
+    facts = target_facts(Location("folder", "t", None, tmp_path, "folder"))
+    assert facts.last_layer == {}
+
+
+def test_pickles_of_ordinary_models_are_not_opened(tmp_path, monkeypatch):
+    config = made.llama_config(num_hidden_layers=8)
+    made.write(tmp_path, config, made.small_model(), "pytorch_model.bin")
+    (tmp_path / "tokenizer.json").write_text("{}")
 
     def opened(file):
         raise AssertionError(file)
@@ -276,10 +321,11 @@ def test_a_head_that_is_not_cached_is_fetched_when_read(monkeypatch, tmp_path):
 
 def test_offline_nothing_is_fetched(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    found = Location("hub", "org/head", "main", None, "hub org/head@main")
-    with pytest.raises(PrerequisiteError, match="this is offline") as caught:
-        read_head(found, families=("eagle1",), target=made.TARGET, dtype="float32")
-    assert "fetch --head org/head" in caught.value.hint
+    for revision, option in (("main", ""), ("v2", " --revision v2")):
+        found = Location("hub", "org/head", revision, None, f"hub org/head@{revision}")
+        with pytest.raises(PrerequisiteError, match="this is offline") as caught:
+            read_head(found, families=("eagle1",), target=made.TARGET, dtype="float32")
+        assert caught.value.hint.endswith(f"specbench models fetch --head org/head{option}")
 
 
 def test_what_cannot_be_fetched():

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from specbench.errors import PrerequisiteError, UsageError
-from specbench.models.heads.build import build_feature_head
 from specbench.models.heads.dequantise import dequantise
+from specbench.models.heads.describe import describe_heads
+from specbench.models.heads.files import open_checkpoint
+from specbench.models.heads.foreign import QWEN_MTP
 from specbench.models.heads.sniff import holds_only_a_head
 from tests.models.heads import mtp_fixtures as made
 from tests.models.heads.fixtures import LAYERS, noise
 from tests.models.heads.reading import other_target, read
-from tests.models.heads.tiny_heads import loaded, tiny_model
 
 PREFIX = f"model.layers.{LAYERS}."
 
@@ -109,26 +110,32 @@ def test_layers_that_only_servers_run(tmp_path, write, server):
     assert server in caught.value.hint
 
 
-def test_qwen_next_is_read_and_not_built(tmp_path):
-    stored = made.qwen_next(tmp_path)
-    head = read(tmp_path, "mtp")
-    assert (head.layout, head.config.family, head.config.layers) == ("qwen", "qwen3_next", 1)
-    assert (head.config.order, head.config.recycle) == ("embedding_first", "post_norm")
-    assert head.config.centred_norms
-    assert any("1 + their weight" in oddity for oddity in head.oddities)
-    names = {
-        "enorm.weight": "mtp.pre_fc_norm_embedding.weight",
-        "hnorm.weight": "mtp.pre_fc_norm_hidden.weight",
-        "eh_proj.weight": "mtp.fc.weight",
-        "norm.weight": "mtp.norm.weight",
-        "layer.self_attn.q_proj.weight": "mtp.layers.0.self_attn.q_proj.weight",
-    }
-    for ours, theirs in names.items():
-        assert torch.equal(head.tensors[ours], stored[theirs])
-    assert len(head.tensors) == len(stored)
-    with pytest.raises(UsageError, match="recurrent layers, not run natively") as caught:
-        build_feature_head(head, loaded(tiny_model("mimo")))
+@pytest.mark.parametrize("family", ["mtp", "eagle3"])
+def test_qwen_next_is_refused_before_it_is_fitted(tmp_path, family):
+    made.qwen_next(tmp_path)
+    with pytest.raises(UsageError, match=r"^arm a: .*recurrent layers, not run natively") as caught:
+        read(tmp_path, family, target=other_target(hidden=64, vocabulary=100))
     assert "vLLM or SGLang as method mtp" in caught.value.hint
+
+
+def test_qwen_next_is_described(tmp_path):
+    stored = made.qwen_next(tmp_path)
+    heads = describe_heads(open_checkpoint(tmp_path), None)
+    assert (heads.native, heads.foreign) == ((), QWEN_MTP)
+    (head,) = heads.elsewhere
+    assert (head.family, head.layout, head.drafters) == ("mtp", "qwen", ())
+    assert head.fields == {
+        "family": "qwen3_next",
+        "layers": 1,
+        "order": "embedding_first",
+        "recycle": "post_norm",
+        "zero_first": False,
+        "centred_norms": True,
+    }
+    assert any("1 + their weight" in oddity for oddity in head.oddities)
+    assert head.tensors == len(stored)
+    assert head.parameters == sum(tensor.numel() for tensor in stored.values())
+    assert head.size_bytes == 4 * head.parameters
 
 
 def test_a_target_without_such_layers(tmp_path):
@@ -148,6 +155,47 @@ def test_8_bit_floats_are_multiplied_by_their_scales(tmp_path):
     # 160 rows: 128 with the first block's scale 0.5, 32 with the second's, 4
     assert torch.equal(found[:128], weight[:128] * 0.5)
     assert torch.equal(found[128:], weight[128:] * 4.0)
+
+
+def test_scales_of_the_entrance_are_no_second_module(tmp_path):
+    stored = made.nextn(tmp_path, fp8=True)
+    head = read(tmp_path)
+    assert head.config.layers == 1
+    assert not any("modules" in oddity for oddity in head.oddities)
+    name = PREFIX + "eh_proj.weight"
+    assert torch.equal(head.tensors["eh_proj.weight"], stored[name].float() * 0.25)
+
+
+@pytest.mark.parametrize(
+    ("scale", "stored_as"),
+    [
+        # MXFP8: byte 118 is the exponent of 2 ** (118 - 127), not the number 118
+        (torch.full((made.LATENT, 1), 118, dtype=torch.uint8), "U8"),
+        (torch.full((made.LATENT, 1), 2.0**-9).to(torch.float8_e8m0fnu), "F8_E8M0"),
+        (torch.full((2, 1), 0.5).to(made.FP8), "F8_E4M3"),
+        (torch.ones(2, 1, dtype=torch.int32), "I32"),
+    ],
+)
+def test_scales_that_are_no_plain_numbers_are_refused(tmp_path, scale, stored_as):
+    stored = made.nextn(tmp_path / "good", fp8=True)
+    name = PREFIX + "self_attn.kv_b_proj.weight"
+    config = {"quantization_config": {"weight_block_size": [1, 32]}}
+    bad = stored | {f"{name}_scale_inv": scale}
+    if scale.shape[0] == 2:
+        config = {}
+    made.write(tmp_path / "bad", config, bad, "model.safetensors")
+    with pytest.raises(PrerequisiteError) as caught:
+        read(tmp_path / "bad")
+    assert f"{name}_scale_inv, the scales of {name}, is stored as {stored_as}" in str(caught.value)
+
+
+def test_plain_weights_with_scales_are_refused(tmp_path):
+    stored = made.nextn(tmp_path / "good", fp8=True)
+    name = PREFIX + "self_attn.kv_b_proj.weight"
+    bad = stored | {name: stored[name].to(torch.bfloat16)}
+    made.write(tmp_path / "bad", {}, bad, "model.safetensors")
+    with pytest.raises(PrerequisiteError, match=f"{name} is stored as BF16 with scales"):
+        read(tmp_path / "bad")
 
 
 def test_8_bit_floats_stay_small_where_no_type_is_asked_for(tmp_path):

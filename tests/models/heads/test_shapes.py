@@ -73,6 +73,21 @@ def test_an_eagle3_head_that_cannot_be_laid_out(tmp_path, tensors, message):
     _refused(tmp_path, message)
 
 
+def test_a_head_size_that_the_tensors_contradict(tmp_path):
+    made.eagle3(tmp_path, head_dim=128)
+    (head,) = describe_heads(open_checkpoint(tmp_path), None).native
+    assert head.fields["head_size"] == 16
+    assert "config.json says head_dim 128, the tensors 16" in head.oddities
+
+
+def test_a_head_size_that_is_not_said(tmp_path):
+    # 64 query rows of 4 heads; a hidden size of 32 would give heads of 8
+    made.eagle3(tmp_path, head_dim=None)
+    (head,) = describe_heads(open_checkpoint(tmp_path), None).native
+    said = "config.json does not say the head size; 16 by the query projection"
+    assert said in head.oddities
+
+
 def test_a_narrower_head_needs_ends_of_its_own(tmp_path):
     made.eagle3(tmp_path)
     stored = made.eagle3_tensors() | {"fc.weight": torch.zeros(32, 3 * 64)}

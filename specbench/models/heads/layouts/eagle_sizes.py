@@ -13,6 +13,7 @@ from specbench.models.heads.layouts.llama_config import (
     said,
     stated,
     whole_number,
+    wrong,
 )
 
 BASE_THETA = 10000.0
@@ -84,7 +85,8 @@ def _attention(
     """Heads and their size, from rows of the query and the key projection."""
     queries, keys = rows
     heads = whole_number(config, "num_attention_heads", where)
-    size = positive(said(config, "head_dim", int, where), "head_dim", where) or hidden // heads
+    named = positive(said(config, "head_dim", int, where), "head_dim", where)
+    size = named or hidden // heads
     if queries != heads * size:
         if queries % heads or not queries:
             raise PrerequisiteError(
@@ -92,7 +94,11 @@ def _attention(
                 "copy the checkpoint's own config.json into the folder",
             )
         size = queries // heads
-        odd.append(f"config.json does not say the head size; {size} by the query projection")
+        odd.append(
+            f"config.json does not say the head size; {size} by the query projection"
+            if named is None
+            else f"config.json says head_dim {named}, the tensors {size}"
+        )
     if keys % size or not keys or heads % (keys // size):
         raise PrerequisiteError(
             f"{where}: {keys} key rows of head size {size} do not go with {heads} heads",
@@ -104,10 +110,7 @@ def _attention(
 def _activation(config: Mapping[str, Any], where: str) -> str:
     name = str(stated(config, "hidden_act", str, "silu", where))
     if name not in ACTIVATIONS:
-        raise PrerequisiteError(
-            f"{where}: config.json says hidden_act = {name!r}, which is not known",
-            f"known: {', '.join(ACTIVATIONS)}",
-        )
+        raise wrong("hidden_act", name, where, f"one of {', '.join(ACTIVATIONS)}")
     return name
 
 

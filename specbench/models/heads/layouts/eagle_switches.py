@@ -9,7 +9,9 @@ from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.heads.files import Checkpoint
 from specbench.models.heads.layouts.llama_config import positive, said, stated
 from specbench.models.heads.layouts.taps import (
+    ENTERING,
     KEY,
+    LEAVING,
     Place,
     convention,
     default_places,
@@ -108,6 +110,13 @@ def features(checkpoint: Checkpoint, layout: str, width: int, target: Target | N
         return Features(width // count, places, (), (note,))
     side, note = convention(ids, speculators=layout == "speculators")
     layers = None if target is None else target.layers
+    if side == LEAVING and layers == max(ids):
+        # Nothing leaves a layer behind the last one, but what would enter it leaves that.
+        side = ENTERING
+        note = (
+            f"the file does not say which side of layers {ids} is meant; taken as entering them "
+            f"because the target's last layer is {layers - 1}"
+        )
     places = places_of(ids, side, layers)
     return Features(width // count, places, tuple(ids), (note,) if note else ())
 

@@ -70,8 +70,9 @@ def plan_mtp(checkpoint: Checkpoint, layout: str, target: Target | None) -> Plan
         "order": switches.order,
         "recycle": switches.recycle,
         "zero_first": switches.zero_first,
-        "centred_norms": switches.centred_norms,
     }
+    if switches.centred_norms:
+        fields["centred_norms"] = True
     block = _block(checkpoint) if scales else BLOCK
     _check_scales(checkpoint, scales, block)
     return Plan(
@@ -141,7 +142,7 @@ def _modules(checkpoint: Checkpoint, layout: str) -> tuple[str, int, int]:
     """Prefix of the first module's tensors, how many modules there are, its number."""
     pattern = _PREFIXES[layout]
     found = sorted(
-        (int(match[2]), match[1]) for name in checkpoint.files if (match := pattern.match(name))
+        (int(match[2]), match[1]) for name in checkpoint.files if (match := pattern.fullmatch(name))
     )
     if not found:
         raise PrerequisiteError(
@@ -171,15 +172,27 @@ def _scales(checkpoint: Checkpoint, names: list[str]) -> tuple[dict[str, str], l
 def _refuse_quantised(
     checkpoint: Checkpoint, weights: list[str], scales: Mapping[str, str]
 ) -> None:
-    """Raise PrerequisiteError for stored types that cannot be read."""
-    for name in weights:
-        dtype = checkpoint.stored(name).dtype
-        if dtype in PLAIN_TYPES or (dtype == _FP8 and name in scales):
-            continue
-        missing = " without scales" if dtype == _FP8 else ""
+    """Raise PrerequisiteError for stored types that cannot be read, of weights or of scales.
+
+    Scales in bytes are exponents in some formats (MXFP8) and numbers in none that is known here.
+    """
+    faults = [
+        (name, dtype, "with" if name in scales else "without")
+        for name in weights
+        if ((dtype := checkpoint.stored(name).dtype) in PLAIN_TYPES) == (name in scales)
+        or dtype not in (*PLAIN_TYPES, _FP8)
+    ]
+    told = [f"tensor {name} is stored as {dtype} {has} scales" for name, dtype, has in faults]
+    told += [
+        f"tensor {scale}, the scales of {weight}, is stored as {dtype}"
+        for weight, scale in scales.items()
+        if (dtype := checkpoint.stored(scale).dtype) not in PLAIN_TYPES
+    ]
+    if told:
         raise PrerequisiteError(
-            f"{checkpoint.path}: tensor {name} is stored as {dtype}{missing}",
-            "MTP layers are read from plain weights or from fp8 (e4m3) with scales",
+            f"{checkpoint.path}: {told[0]}",
+            "MTP layers are read from plain weights without scales, or from fp8 (F8_E4M3) with "
+            f"scales of type {', '.join(PLAIN_TYPES)}",
         )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """How a module is run; fields as in ``MtpConfig``."""
+    """How a module is run; fields as in ``MtpConfig``, and whether norms multiply by 1 + weight."""
 
     family: str
     order: str

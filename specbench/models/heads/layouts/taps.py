@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specbench.errors import PrerequisiteError
-from specbench.models.heads.layouts.llama_config import said
+from specbench.models.heads.layouts.llama_config import said, wrong
 
 Place = tuple[int, str]
 """Layer and side, as in ``decoding.protocols.Tap``."""
@@ -41,10 +41,7 @@ def layer_ids(config: Mapping[str, Any], where: str) -> list[int] | None:
     found = next((ids for ids in lists if ids), None)
     for number in found or ():
         if isinstance(number, bool) or not isinstance(number, int):
-            raise PrerequisiteError(
-                f"{where}: config.json says {KEY} = {found!r}, expected whole numbers",
-                "copy the checkpoint's own config.json into the folder",
-            )
+            raise wrong(KEY, found, where, "whole numbers")
     return found
 
 

@@ -54,9 +54,7 @@ def _config(checkpoint: HeadCheckpoint, layout: str) -> MtpConfig:
     config = checkpoint.config
     assert isinstance(config, MtpConfig), checkpoint.family
     implied = switches_of(layout, config.target.model_type)
-    own = Switches(
-        config.family, config.order, config.recycle, config.zero_first, config.centred_norms
-    )
+    own = Switches(config.family, config.order, config.recycle, config.zero_first)
     if implied != own:
         raise UsageError(
             f"layout {layout} means {implied}, the head has {own}",
