@@ -150,7 +150,8 @@ def test_a_target_for_what_is_no_head(tmp_path, target):
     assert "fits" not in lines
 
 
-def test_a_target_that_is_not_on_this_disk(tmp_path):
+def test_a_target_that_is_not_on_this_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     made.eagle3(tmp_path / "head")
     done, _ = inspect(tmp_path / "head", "--target", "org/not-cached")
     assert isinstance(done.exception, PrerequisiteError)
