@@ -72,6 +72,16 @@ def quickstart_output() -> str:
     return console_text(*committed_run("demonstration"))
 
 
+def measured_on(summary: Summary) -> str:
+    """What was measured where, and whether all of it was."""
+    return f"{summary.target}, {summary.dtype}, {summary.device}; {state(summary)}."
+
+
+def with_files(path: str) -> str:
+    """Where the files of a run are, for a page in docs/."""
+    return f"Files: [{path}](../{path})."
+
+
 def reference_table() -> str:
     """The reference run's table, its sentence, and where the files are."""
     summary, path = committed_run("reference")
@@ -81,8 +91,7 @@ def reference_table() -> str:
         [
             *table_lines(table),
             "",
-            f"{summary.target}, {summary.dtype}, {summary.device}; {state(summary)}. "
-            f"{summary.sentence}",
+            f"{measured_on(summary)} {summary.sentence}",
             "",
             f"{'; '.join(notes)}. Files: [{path}]({path}).",
         ]
@@ -133,8 +142,7 @@ def llamacpp_output() -> str:
         [
             *table_lines(table),
             "",
-            f"{summary.target}, {summary.dtype}, {summary.device}; {state(summary)}. "
-            f"{summary.sentence} Files: [{path}](../{path}).",
+            f"{measured_on(summary)} {summary.sentence} {with_files(path)}",
         ]
     )
 
@@ -173,8 +181,7 @@ def drafters_table() -> str:
             "",
             *footnoted(table),
             "",
-            f"{summary.target}, {summary.dtype}, {summary.device}; {state(summary)}. "
-            f"Files: [{path}](../{path}).",
+            f"{measured_on(summary)} {with_files(path)}",
         ]
     )
 
@@ -241,8 +248,7 @@ def rules_table() -> str:
             "",
             *(f"- {line}" for line in verdicts(summary)),
             "",
-            f"{summary.target}, {summary.dtype}, {summary.device}; {state(summary)}. "
-            f"Files: [{path}](../{path}).",
+            f"{measured_on(summary)} {with_files(path)}",
         ]
     )
 

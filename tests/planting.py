@@ -7,6 +7,7 @@ those of a run.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from specbench.decoding.protocols import Drafter
 from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.metrics.identities import violations
 
 
 class Plant:
@@ -121,3 +123,13 @@ def planting(
         return Plant(continuation(row, room), chance.randint(0, room), ranks, by_depth)
 
     return steering
+
+
+def require_every_length(rows: Sequence[DecodedSequence], k: int) -> None:
+    """Valid records in which drafts of full depth were accepted to every length, 20 times each."""
+    lengths: Counter[int] = Counter()
+    for row in rows:
+        assert violations(row.trace, k_max=k) == []
+        steps = row.trace.steps
+        lengths.update(a for a, d in zip(steps.accepted, steps.depths, strict=True) if d == k)
+    assert min(lengths[n] for n in range(k + 1)) >= 20, lengths

@@ -13,7 +13,6 @@ from specbench.drafters.grow.chain import Chain
 from specbench.drafters.grow.dynamic import Dynamic
 from specbench.drafters.grow.static import Static
 from specbench.drafters.none import NoDrafter
-from specbench.metrics.identities import violations
 from specbench.verify.greedy import RULE as GREEDY
 from specbench.verify.multi_round import RULE as MULTI_ROUND
 from specbench.verify.target_match import RULE as TARGET_MATCH
@@ -22,7 +21,7 @@ from tests.drafters.packed_loops import asked, decode_packed, own_draft
 from tests.drafters.rebuilt import CheckedDraft, Rebuilt, close_to
 from tests.models.families import VOCABULARY, build, reference
 from tests.oracle import from_outputs
-from tests.planting import Steered, planting
+from tests.planting import Steered, planting, require_every_length
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -89,13 +88,7 @@ def test_every_accepted_length_occurs_often_and_leaves_everything_right(name):
 
     rows, target, used = decode_packed(requests, steered, GREEDY, K, check=True)
     assert outputs(rows) == expected
-    lengths = Counter()
-    for row in rows:
-        assert violations(row.trace, k_max=K) == []
-        steps = row.trace.steps
-        full = [a for a, d in zip(steps.accepted, steps.depths, strict=True) if d == K]
-        lengths.update(full)
-    assert min(lengths[n] for n in range(K + 1)) >= 20, lengths
+    require_every_length(rows, K)
     steps = sum(len(row.trace.steps) for row in rows)
     assert target.checks == steps
     # The last step of a request is not refilled: nothing follows it.

@@ -1,7 +1,5 @@
 """Early exit: shares the target's KV, and leaves it as a fresh prefill would."""
 
-from collections import Counter
-
 import pytest
 import torch
 
@@ -14,7 +12,6 @@ from specbench.drafters.grow.static import Static
 from specbench.drafters.layer_skip import LayerSkipDrafter
 from specbench.drafters.none import NoDrafter
 from specbench.errors import UsageError
-from specbench.metrics.identities import violations
 from specbench.models.early_exit import early_exit
 from specbench.models.packed import PackedModel
 from specbench.verify.greedy import RULE as GREEDY
@@ -26,7 +23,7 @@ from tests.drafters.packed_loops import asked, decode_packed, own_draft
 from tests.drafters.rebuilt import Rebuilt
 from tests.models.families import VOCABULARY, build
 from tests.oracle import from_outputs
-from tests.planting import Steered, planting
+from tests.planting import Steered, planting, require_every_length
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -142,12 +139,7 @@ def test_every_accepted_length_occurs_often_and_leaves_the_target_right(name):
 
     rows, target, _ = decode_packed(requests, steered, GREEDY, K, check=True)
     assert outputs(rows) == expected
-    lengths = Counter()
-    for row in rows:
-        assert violations(row.trace, k_max=K) == []
-        steps = row.trace.steps
-        lengths.update(a for a, d in zip(steps.accepted, steps.depths, strict=True) if d == K)
-    assert min(lengths[n] for n in range(K + 1)) >= 20, lengths
+    require_every_length(rows, K)
     assert target.checks == sum(len(row.trace.steps) for row in rows)
 
 

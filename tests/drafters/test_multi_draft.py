@@ -1,7 +1,6 @@
 """Several models draft for one request: the KV of each after any accepted path, exact steps."""
 
 import random
-from collections import Counter
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from specbench.decoding.loop import DecodeLoop
 from specbench.decoding.timing import TickRecorder
 from specbench.drafters.multi_draft import MultiDraftDrafter
 from specbench.drafters.none import NoDrafter
-from specbench.metrics.identities import violations
 from specbench.models.kv_pool import KVPool
 from specbench.models.target import PackedTarget
 from specbench.verify.greedy import RULE as GREEDY
@@ -22,7 +20,7 @@ from tests.drafters.packed_loops import asked, decode_packed, own_draft
 from tests.drafters.rebuilt import CheckedDraft, Rebuilt, close_to
 from tests.models.families import VOCABULARY, build
 from tests.oracle import from_outputs
-from tests.planting import Steered
+from tests.planting import Steered, require_every_length
 from tests.tables import run
 from tests.toys import CycModel, cyc_output, request, sequence
 
@@ -119,12 +117,7 @@ def test_every_accepted_length_occurs_often_and_leaves_every_draft_right():
         check=True,
     )
     assert outputs(rows) == expected
-    lengths = Counter()
-    for row in rows:
-        assert violations(row.trace, k_max=K) == []
-        steps = row.trace.steps
-        lengths.update(a for a, d in zip(steps.accepted, steps.depths, strict=True) if d == K)
-    assert min(lengths[n] for n in range(K + 1)) >= 20, lengths
+    require_every_length(rows, K)
     steps = sum(len(row.trace.steps) for row in rows)
     assert target.checks == steps
     assert used.inner.checks == 2 * (steps - len(rows))
