@@ -16,6 +16,7 @@ DRAFTERS = {
     "none": "specbench.drafters.none:NoDrafter",
     "ngram": "specbench.drafters.ngram:NgramDrafter",
     "suffix": "specbench.drafters.suffix:SuffixDrafter",
+    "bigram": "specbench.drafters.bigram:BigramDrafter",
     "draft_model": "specbench.drafters.draft_model:DraftModelDrafter",
     "multi_draft": "specbench.drafters.multi_draft:MultiDraftDrafter",
     "layer_skip": "specbench.drafters.layer_skip:LayerSkipDrafter",

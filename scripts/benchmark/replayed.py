@@ -36,7 +36,7 @@ def replay_against_decoding(engine: NativeEngine) -> dict[str, float]:
     arm = time.perf_counter() - start
     own.close()
 
-    replay = DraftReplay(TARGET)
+    replay = DraftReplay.load_target(TARGET)
     for number in range(COUNT):
         replay.load(ArmSpec(f"eagle1 {number}", "eagle1", K, drafter_options=HEAD))
     outputs = {trace.key: tuple(trace.output_ids) for trace in traces}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specbench.models.heads.describe import HeadDescription, Heads
+from specbench.models.heads.describe import BIGRAM_TABLE, HeadDescription, Heads
+from specbench.models.heads.table import BIGRAM
 
 Line = tuple[str, str]
+
+_ALL_AGREE = "hidden size, vocabulary and layers agree"
 
 _SWITCHES = (
     *("fc_bias", "attention_bias", "input_norm", "norm_before_residual", "norm_before_fc"),
@@ -19,12 +22,13 @@ def head_lines(heads: Heads, path: str, target: str | None) -> list[Line]:
     """(label, value) pairs; none for a plain model.
 
     Args:
-        path: of the folder.
+        path: what an arm's ``model`` is set to.
         target: what the heads were checked against, if anything.
     """
     lines = [line for head in heads.native for line in _native(head, path, heads.contents)]
     if target is not None and heads.native and not any(head.problem for head in heads.native):
-        lines.append(("fits", f"{target}: hidden size, vocabulary and layers agree"))
+        what = "vocabulary agrees" if heads.contents == BIGRAM_TABLE else _ALL_AGREE
+        lines.append(("fits", f"{target}: {what}"))
     if heads.foreign is not None:
         lines += [
             ("head", f"{heads.foreign.what} ({heads.foreign.kind}), not run natively"),
@@ -34,7 +38,10 @@ def head_lines(heads: Heads, path: str, target: str | None) -> list[Line]:
 
 
 def _native(head: HeadDescription, path: str, contents: str) -> list[Line]:
-    lines = [("head", f"family {head.family}, layout {head.layout}")]
+    if contents == BIGRAM_TABLE:
+        lines = [("bigram table", "what most often followed each token of a target")]
+    else:
+        lines = [("head", f"family {head.family}, layout {head.layout}")]
     if head.problem:
         return [*lines, ("problem", head.problem)]
     inside = contents != "head" and head.family == "mtp"
@@ -52,14 +59,16 @@ def _read(head: HeadDescription) -> list[Line]:
 
 
 def _inside(head: HeadDescription) -> list[Line]:
+    taps = f"the target's hidden states: {', '.join(head.taps)}"
+    lent = "; projects by the target's rows of these tokens" if head.projection == "rows" else ""
     return [
-        ("holds", _sizes(head.family, head.fields)),
+        ("holds", _sizes(head.family, head.fields) + lent),
         (
             "stored",
-            f"{head.tensors} tensors, {head.parameters:,} parameters, "
+            f"{_many(head.tensors, 'tensor')}, {head.parameters:,} parameters, "
             f"{head.size_bytes / 1e6:,.1f} MB",
         ),
-        ("reads", "the target's hidden states: " + ", ".join(head.taps)),
+        ("reads", taps if head.taps else "the last token alone"),
     ]
 
 
@@ -72,12 +81,16 @@ def _sizes(family: str, f: Mapping[str, Any]) -> str:
         whose = {"own": "a projection each", "one": "one projection", "target": "no projection"}
         grid = f"{_many(f['heads'], 'head')} of {_many(f['blocks'], 'block')}"
         return f"{grid}, {whose[f['projection']]}; hidden size {f['hidden']}; {_vocabulary(f)}"
+    if family == BIGRAM:
+        counted = "" if f["tokens"] is None else f", counted over {f['tokens']} tokens"
+        return f"vocabulary {f['vocabulary']}{counted}"
     if family == "mtp":
         order, recycled = f["order"].replace("_", " "), f["recycle"].replace("_", "-")
         modules = _many(f["layers"], "module")
         if f["layers"] > 1:
             modules += " (only the first is used)"
-        return f"{modules} with {f['family']}'s switches: {order}, recycled {recycled}"
+        fewer = "" if f["draft_vocabulary"] == f["vocabulary"] else f"; {_vocabulary(f)}"
+        return f"{modules} with {f['family']}'s switches: {order}, recycled {recycled}{fewer}"
     on = [name for name in _SWITCHES if f.get(name)]
     parts = [
         f"{_many(f['layers'], 'layer')}, hidden size {f['hidden']}, {f['heads']} heads of "

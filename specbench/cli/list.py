@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
@@ -15,6 +16,7 @@ from specbench.engines.transformers_assisted.arms import OPTIONS as ASSISTED
 from specbench.engines.transformers_assisted.arms import RULES as ASSISTED_RULES
 from specbench.errors import SpecbenchError
 from specbench.experiment.server_arms import launcher_of
+from specbench.models.shipped import Shipped, shipped
 from specbench.results.definitions import DEFINITIONS
 from specbench.suites.hub import public_sets
 from specbench.suites.loader import load_suite
@@ -116,6 +118,28 @@ def _shipped() -> Rows:
     return rows
 
 
+def heads(root: Path | None = None) -> Rows:
+    """Heads that ship with specbench, or a note that none do.
+
+    Args:
+        root: folder of heads; None for that of this installation.
+    """
+    return [_head(one) for one in shipped(root)] or [{"note": "no heads in this installation"}]
+
+
+def _head(one: Shipped) -> dict[str, object]:
+    if one.problem:
+        return {"name": one.name, "note": one.problem}
+    return {
+        "name": one.name,
+        "family": one.family,
+        "target": one.target,
+        "layout": one.layout,
+        "bytes": one.size_bytes,
+        "accept_length": one.accept_length,
+    }
+
+
 def _metrics() -> Rows:
     return [simple(definition) for definition in DEFINITIONS.values()]
 
@@ -125,6 +149,7 @@ LISTS: dict[str, Callable[[], Rows]] = {
     "rules": lambda: _declared("rules"),
     "engines": _engines,
     "suites": _suites,
+    "heads": heads,
     "metrics": _metrics,
     "matrix": lambda: matrix(_infos),
 }

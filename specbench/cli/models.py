@@ -13,9 +13,11 @@ from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.fetch import fetch as fetch_model
 from specbench.models.gguf_write import export as write_gguf
 from specbench.models.heads.fetch import fetch_head
+from specbench.models.heads.made_for import other_target
 from specbench.models.heads.target_facts import target_facts
 from specbench.models.inspect import Description, describe
-from specbench.models.locate import locate
+from specbench.models.locate import Location, locate
+from specbench.models.weights import weight_hash
 
 
 @click.group()
@@ -80,12 +82,13 @@ def export(name: str, to: Path, revision: str | None) -> None:
 def inspect_(name: str, revision: str | None, target: str | None, as_json: bool) -> None:
     """Say what a model or a drafting head is, what it is loaded as, and what is odd about it."""
     location = locate(name, revision=revision, allow_pickle=True, needs_tokenizer=False)
-    facts = None if target is None else target_facts(locate(target, needs_tokenizer=False))
+    fitted = None if target is None else locate(target, needs_tokenizer=False)
+    facts = None if fitted is None else target_facts(fitted)
     description = describe(location, facts)
     if as_json:
         click.echo(json.dumps(description.to_json(), indent=2))
     else:
-        for label, value in _lines(description, target):
+        for label, value in [*_lines(description, target), *_other(description, fitted)]:
             click.echo(f"{label:<13} {value}")
     heads = description.drafting
     if target is not None and not (heads and heads.native):
@@ -96,12 +99,10 @@ def inspect_(name: str, revision: str | None, target: str | None, as_json: bool)
 
 def _lines(d: Description, target: str | None) -> list[tuple[str, str]]:
     stored = ", ".join(f"{kind} ×{n}" for kind, n in d.dtypes.items()) or "not stated"
-    if d.drafting is not None and d.drafting.contents == "head":
-        return [
-            *_origin(d),
-            *head_lines(d.drafting, d.path, target),
-            ("weight hash", d.weight_hash),
-        ]
+    model = d.name if d.kind == "zoo" else d.path
+    heads_in = head_lines(d.drafting, model, target) if d.drafting is not None else []
+    if d.drafting is not None and not d.drafting.model:
+        return [*_origin(d), *heads_in, *_made_for(d), ("weight hash", d.weight_hash)]
     heads = f"{_shown(d.heads)} ({_shown(d.kv_heads)} for keys and values)"
     return [
         *_origin(d),
@@ -118,8 +119,23 @@ def _lines(d: Description, target: str | None) -> list[tuple[str, str]]:
         ("chat template", "yes" if d.chat_template else "no"),
         ("weight hash", d.weight_hash),
         *(("note", note) for note in d.notes),
-        *(head_lines(d.drafting, d.path, target) if d.drafting is not None else []),
+        *heads_in,
+        *_made_for(d),
     ]
+
+
+def _made_for(d: Description) -> list[tuple[str, str]]:
+    if d.made_for is None:
+        return []
+    return [("made for", f"{d.made_for.name}, weights {d.made_for.weight_hash[:12]}")]
+
+
+def _other(d: Description, target: Location | None) -> list[tuple[str, str]]:
+    """That the target has other weights than the head's own had."""
+    if d.made_for is None or target is None or target.path is None:
+        return []
+    told = other_target(d.made_for, target.name, weight_hash(target.path))
+    return [("odd", told)] if told else []
 
 
 def _origin(d: Description) -> list[tuple[str, str]]:

@@ -31,9 +31,7 @@ LAYOUTS = (
 )
 @click.option("--layout", metavar="NAME", help=f"Whose names and files. {LAYOUTS}")
 @click.option("--seed", default=0, show_default=True, help="Of the random weights.")
-@click.option(
-    "--draft-vocab", type=int, metavar="N", help="Tokens that an eagle3 head can draft (all)."
-)
+@click.option("--draft-vocab", type=int, metavar="N", help="Tokens that the head can draft (all).")
 @click.option("--heads", type=int, metavar="N", help="Heads of a Medusa checkpoint (5).")
 @click.option("--revision", metavar="REV", help="Branch, tag or commit of a hub model.")
 def new_head(

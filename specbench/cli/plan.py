@@ -108,7 +108,7 @@ def _start(prepared: Prepared, arm: ArmSpec) -> list[str]:
     own = bool(arm.server.get("command"))
     target, workload = prepared.experiment.target, prepared.experiment.workload
     plan = ServerPlan(
-        arm,
+        given.with_folder(arm),
         target.model,
         PORT,
         revision=target.revision,

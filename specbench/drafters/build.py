@@ -13,6 +13,7 @@ from specbench.models import selfcheck, vocabulary
 from specbench.models.early_exit import early_exit
 from specbench.models.heads.build import build_feature_head
 from specbench.models.heads.configs import HeadCheckpoint, TargetShape
+from specbench.models.heads.made_for import other_target
 from specbench.models.heads.new import untrained
 from specbench.models.heads.packed import PackedHead
 from specbench.models.heads.read import read_head
@@ -25,6 +26,7 @@ from specbench.models.quant.apply import quantise_head
 from specbench.models.quant.settings import quant_of
 
 if TYPE_CHECKING:
+    from specbench.models.heads.made_for import MadeFor
     from specbench.models.kv_pool import KVPool, LayerGeometry
 
 
@@ -196,13 +198,19 @@ class BuildContext:
         if name == UNTRAINED:
             return untrained(self.target.location, families[0], dtype)
         located = None if name is None else locate(str(name), revision=pinned)
-        return read_head(
+        found = read_head(
             located or self.target.location,
             families=families,
             target=TargetShape.of(self.target.config),
             dtype=dtype,
             arm=self.arm,
         )
+        return replace(found, oddities=(*found.oddities, *self.odd(found.made_for)))
+
+    def odd(self, made: MadeFor | None) -> list[str]:
+        """That something was made for other weights than the target's, where it was."""
+        told = other_target(made, self.target.location.name, self.target.weight_hash)
+        return [told] if told else []
 
     def note(
         self, checkpoint: HeadCheckpoint, weight_bytes: int, kv_bytes: int, quant: str = "none"

@@ -34,7 +34,7 @@ INFO = DrafterInfo(
     kv="own",
     needs_model=True,
     options={
-        "model": "the draft model: hub id, folder, .gguf file or demo name (required)",
+        "model": "the draft model: hub id, folder, .gguf file, demo name or zoo:NAME (required)",
         "revision": "revision of a hub id (none)",
         "dtype": "data type of the draft (that of the target)",
         **TREE_OPTIONS,

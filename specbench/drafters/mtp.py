@@ -35,7 +35,7 @@ INFO = DrafterInfo(
     taps="final",
     kv="own",
     options={
-        "model": "folder or hub id that holds the layer, or untrained (the target's own)",
+        "model": "folder, hub id or zoo:NAME that holds the layer, or untrained (the target's own)",
         "revision": "revision of a hub id (none)",
         "dtype": "data type of the layer (that of the target)",
         **QUANT_OPTIONS,

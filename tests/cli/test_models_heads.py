@@ -231,13 +231,17 @@ def begin(target, *arguments):
     [
         ("eagle1", ()),
         ("eagle1", ("--layout", "speculators")),
+        ("eagle1", ("--draft-vocab", "48")),
         ("eagle3", ()),
         ("eagle3", ("--layout", "specforge", "--draft-vocab", "48")),
         ("eagle3", ("--layout", "speculators", "--draft-vocab", "48")),
         ("medusa", ()),
         ("medusa", ("--layout", "v1", "--heads", "2")),
         ("medusa", ("--layout", "vllm")),
+        ("medusa", ("--draft-vocab", "48")),
+        ("medusa", ("--layout", "vllm", "--draft-vocab", "48")),
         ("mtp", ()),
+        ("mtp", ("--draft-vocab", "48")),
         ("mtp", ("--layout", "mimo")),
         ("mtp", ("--layout", "speculators")),
     ],
@@ -254,6 +258,7 @@ def test_new_heads_fit_their_target(tmp_path, target, family, more):
         locate(str(folder)), families=(family,), target=made.TARGET, dtype="float32", arm="a"
     )
     assert head.family == family
+    assert head.config.draft_vocabulary == (48 if "--draft-vocab" in more else 128)
     assert all(bool(t.isfinite().all()) for t in head.tensors.values() if t.is_floating_point())
 
 
@@ -261,20 +266,35 @@ def test_new_heads_start_from_the_target(tmp_path, target):
     weights = made.small_model()
     begin(target, "--family", "mtp", "--out", tmp_path / "mtp")
     begin(target, "--family", "medusa", "--out", tmp_path / "medusa")
-    begin(target, "--family", "eagle3", "--draft-vocab", "20", "--out", tmp_path / "eagle3")
+    few = ("--draft-vocab", "20", "--layout", "vllm")
+    begin(target, "--family", "medusa", *few, "--out", tmp_path / "vllm")
     found = {
-        family: read_head(
-            locate(str(tmp_path / family)), families=(family,), target=made.TARGET, dtype="float32"
+        name: read_head(
+            locate(str(tmp_path / name)), families=(family,), target=made.TARGET, dtype="float32"
         ).tensors
-        for family in ("mtp", "medusa", "eagle3")
+        for name, family in (("mtp", "mtp"), ("medusa", "medusa"), ("vllm", "medusa"))
     }
     last = f"model.layers.{made.LAYERS - 1}.mlp.up_proj.weight"
     assert torch.equal(found["mtp"]["layer.mlp.up_proj.weight"], weights[last].bfloat16().float())
     assert not any(bool(t.any()) for t in found["medusa"].values())
-    ids = found["eagle3"]["target_ids"]
-    assert torch.equal(
-        found["eagle3"]["lm_head.weight"], weights["lm_head.weight"][ids].bfloat16().float()
-    )
+    # No vocabulary file names added tokens, so the first ids are drafted.
+    rows = found["vllm"]["heads.1.projection.weight"]
+    assert torch.equal(rows, weights["lm_head.weight"][:20].bfloat16().float())
+
+
+@pytest.mark.parametrize("family", ["eagle1", "eagle3", "medusa", "mtp"])
+def test_a_head_of_some_tokens_says_whose_rows_it_projects_by(tmp_path, target, family):
+    begin(target, "--family", family, "--draft-vocab", "48", "--out", tmp_path / "head")
+    done, lines = inspect(tmp_path / "head", "--target", target)
+    assert done.exit_code == 0, done.output
+    assert "drafts 48 of 128 tokens" in lines["holds"]
+    assert lines["holds"].endswith("projects by the target's rows of these tokens")
+    stored = open_checkpoint(tmp_path / "head").files
+    assert {"d2t", "t2d"} <= stored.keys()
+    assert not [name for name in stored if "head.weight" in name or "lm_head" in name]
+    done, _ = inspect(tmp_path / "head", "--json")
+    (head,) = json.loads(done.stdout)["drafting"]["native"]
+    assert (head["projection"], head["fields"]["draft_vocabulary"]) == ("rows", 48)
 
 
 def test_added_tokens_are_drafted_first(tmp_path, target):
@@ -295,8 +315,8 @@ def test_seeds(tmp_path, target):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--family", "eagle1", "--draft-vocab", "9"), "only eagle3 heads"),
-        (("--family", "eagle3", "--draft-vocab", "129"), "129 tokens, the target has 128"),
+        (("--family", "eagle1", "--draft-vocab", "0"), "0 tokens, the target has 128"),
+        (("--family", "mtp", "--draft-vocab", "129"), "129 tokens, the target has 128"),
         (("--family", "mtp", "--heads", "2"), "2 heads of family mtp"),
         (("--family", "medusa", "--layout", "v3"), "no layout 'v3'"),
     ],

@@ -6,13 +6,17 @@ import csv
 import io
 import json
 import shutil
+from itertools import pairwise
 
 import pytest
 
 from specbench.cli.main import call
 from specbench.cli.replay import longest_drafts
 from specbench.errors import UsageError
+from specbench.results.read import read_run
 from tests.experiment.replayed_run import write_run
+from tests.models.tables import write_table
+from tests.models.tiny import byte_level_tokens
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -61,6 +65,40 @@ def test_csv_has_unrounded_numbers_and_the_trace_file_names_the_run(run, capsys)
     rows = list(csv.DictReader(io.StringIO(shown.out)))
     assert [(row["k"], row["items"]) for row in rows] == [("2", "2"), ("3", "2")] * 2
     assert all(float(row["accept_length"]) >= 1 for row in rows)
+
+
+def by_hand(output, following, k):
+    """Steps that a greedy chain of a table takes along an output."""
+    place, steps = 0, 0
+    while place < len(output) - 1:
+        token, accepted = output[place], 0
+        room = min(k, len(output) - 2 - place)
+        while accepted < room and following[token] == output[place + 1 + accepted]:
+            token, accepted = following[token], accepted + 1
+        place, steps = place + 1 + accepted, steps + 1
+    return steps
+
+
+def test_a_bigram_table_accepts_what_it_gets_right(run, capsys, tmp_path):
+    outputs = [
+        list(trace.output_ids)
+        for record, trace in read_run(run).traces.items()
+        if record.arm == "plain" and record.key.temperature == 0
+    ]
+    following = [-1] * len(byte_level_tokens())
+    for output in outputs:
+        for one, after in pairwise(output):
+            following[one] = after
+    write_table(tmp_path / "table", following)
+    draft = f"bigram:model={tmp_path / 'table'}"
+    assert replay(run, "--draft", draft, "--k", "2,4", "--temperature", 0, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert any("made for org/target" in note for note in found["notes"])
+    for line in found["lines"]:
+        steps = [by_hand(output, following, line["k"]) for output in outputs]
+        behind = [len(output) - 1 for output in outputs]
+        assert line["accept_length"]["value"] == pytest.approx(sum(behind) / sum(steps))
+        assert sum(behind) > sum(steps)
 
 
 def test_all_arms_of_an_experiment(run, capsys):

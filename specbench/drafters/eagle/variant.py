@@ -82,7 +82,7 @@ def eagle_info(
         kv="own",
         needs_model=True,
         options={
-            "model": f"{checkpoints} head: hub id or folder, or untrained (required)",
+            "model": f"{checkpoints} head: hub id, folder or zoo:NAME, or untrained (required)",
             "revision": "revision of a hub id (none)",
             "dtype": "data type of the head (that of the target)",
             **QUANT_OPTIONS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from specbench import catalog
 from specbench.core.arm import ArmSpec
@@ -16,7 +16,7 @@ from specbench.engines.drafts.forced import SPAN, ForcedPass
 from specbench.engines.on_target import OnRecords
 from specbench.engines.scheduler import OUT_OF_MEMORY
 from specbench.errors import PrerequisiteError, SpecbenchError
-from specbench.models.opened import open_target
+from specbench.models.opened import OpenedTarget, open_target
 from specbench.models.target import PackedTarget
 
 
@@ -34,15 +34,21 @@ class DraftReplay(OnRecords):
     """The target of a recorded run with the drafts that are scored on it.
 
     Args:
-        target: a ``[target]`` table as for the native engine.
-
-    Raises:
-        UsageError, PrerequisiteError: no such model, or one that cannot run packed.
+        opened: the target.
     """
 
-    def __init__(self, target: Mapping[str, Any]) -> None:
-        super().__init__(open_target(target, SPAN), "target")
+    def __init__(self, opened: OpenedTarget) -> None:
+        super().__init__(opened, "target")
         self._drafters: list[LoadedDrafter] = []
+
+    @classmethod
+    def load_target(cls, target: Mapping[str, Any]) -> Self:
+        """Open the target of a ``[target]`` table as the native engine does.
+
+        Raises:
+            UsageError, PrerequisiteError: no such model, or one that cannot run packed.
+        """
+        return cls(open_target(target, SPAN))
 
     def load(self, draft: ArmSpec) -> None:
         """Build a draft's drafter; its rule and its k say nothing here.

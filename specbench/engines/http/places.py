@@ -12,6 +12,7 @@ from specbench.engines.http.contact import base_url
 from specbench.engines.http.options import ServerOptions
 from specbench.engines.http.protocol import Served
 from specbench.engines.http.sender import Target
+from specbench.engines.servers.given import with_folder
 from specbench.engines.servers.ports import free_port
 from specbench.engines.servers.process import Running, start
 from specbench.engines.servers.protocol import Launcher, ServerPlan
@@ -106,6 +107,7 @@ class Places:
                     "give --url URL",
                 )
             self.launcher.check(arm)
+            self.by_arm[arm.name] = Place(with_folder(arm))
 
     def attach(self) -> None:
         """Meet every server that somebody else runs. Raises what the first contact raises."""

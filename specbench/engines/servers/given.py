@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from specbench.core.arm import ArmSpec
 from specbench.engines.servers.protocol import ServerPlan
 from specbench.errors import UsageError
+from specbench.models.locate import locate
+from specbench.models.zoo import PREFIX
 
 SECRET = re.compile(
     r"(?i)(^|[-_.])((api|access|auth|secret|private)?(key|token)"
@@ -40,6 +43,19 @@ def variables(arm: ArmSpec) -> dict[str, str]:
             'e.g. env = { CUDA_VISIBLE_DEVICES = "0" }',
         )
     return {str(name): str(content) for name, content in value.items()}
+
+
+def with_folder(arm: ArmSpec) -> ArmSpec:
+    """An arm as a server is told of it: a ``zoo:NAME`` gives way to its folder on this disk.
+
+    Raises:
+        UsageError, PrerequisiteError: no such head, see ``models.locate``.
+    """
+    model = arm.drafter_options.get("model")
+    if not isinstance(model, str) or not model.startswith(PREFIX):
+        return arm
+    folder = str(locate(model, needs_tokenizer=False).path)
+    return replace(arm, drafter_options={**arm.drafter_options, "model": folder})
 
 
 def interpreter(arm: ArmSpec, otherwise: str | None = None) -> str:

@@ -25,7 +25,7 @@ class Offer:
     rules: Sequence[str] = ()
 
 
-MODEL = "draft model or head: hub id or folder (required)"
+MODEL = "draft model or head: hub id, folder or zoo:NAME (required)"
 
 
 def check_arm(

@@ -11,6 +11,7 @@ from specbench.core.request import GREEDY_BELOW, RequestKey
 from specbench.engines.drafts.replay import DraftReplay
 from specbench.errors import NotComparable, PrerequisiteError, UsageError
 from specbench.experiment.load import SERVED
+from specbench.experiment.other_targets import other_targets
 from specbench.experiment.prepare import locate_models
 from specbench.experiment.rebuild import run_prompts
 from specbench.experiment.replay.drafts import Drafts, scorable
@@ -103,7 +104,7 @@ def replay_drafts(recorded: Recorded, asked: Asked, hooks: Hooks | None = None) 
     settings = _target(recorded.manifest, asked)
     locate_models(settings["model"], settings["revision"], asked.drafts.specs)
     hooks.note(f"loading {settings['model']}")
-    replay = DraftReplay(settings)
+    replay = DraftReplay.load_target(settings)
     unknown = _require_weights(recorded.manifest, replay.weight_hash, asked.assume_same)
     for spec in asked.drafts.specs:
         hooks.note(f"loading draft {spec.name}")
@@ -114,13 +115,15 @@ def replay_drafts(recorded: Recorded, asked: Asked, hooks: Hooks | None = None) 
     results, failed = _scored(replay, made, asked, hooks)
     if not results:
         raise _nothing("was scored", [*made.reasons.values(), *failed])
+    described = replay.describe()
     notes = [*unknown, *_notes(replay, made, results), *asked.drafts.notes.values()]
+    notes += other_targets(described)
     if asked.drafts.left_out:
         notes.append(asked.drafts.left_out)
     return Replay(
         recorded.manifest,
         asked,
-        replay.describe(),
+        described,
         _cells(results),
         Counter([*made.reasons.values(), *failed]),
         notes,

@@ -9,14 +9,12 @@ from specbench.models.heads.configs import EagleConfig, HeadCheckpoint, MtpConfi
 from specbench.models.heads.eagle1 import Eagle1Head
 from specbench.models.heads.eagle3 import Eagle3Head
 from specbench.models.heads.fill import fill
+from specbench.models.heads.lent import check_map
 from specbench.models.heads.mtp import MtpHead
 from specbench.models.heads.packed import FeatureHead
 from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel
 from specbench.models.weights import weight_bytes
-
-_ENTRANCE = {"eagle1": "fc.weight", "eagle3": "fc.weight", "mtp": "eh_proj.weight"}
-"""The tensor whose data type is the head's."""
 
 _Network = Eagle1Head | Eagle3Head | MtpHead
 
@@ -26,7 +24,8 @@ def build_feature_head(
 ) -> FeatureHead:
     """The network of an EAGLE or MTP head on the target's device.
 
-    On a CPU the weights are the checkpoint's tensors, not copies, except experts and packed layers.
+    On a CPU the weights are the checkpoint's tensors, not copies, except experts, packed layers,
+    and the target's output rows of a draft vocabulary.
 
     Args:
         checkpoint: read with ``read_head``.
@@ -35,7 +34,7 @@ def build_feature_head(
 
     Raises:
         PrerequisiteError: tensors that are missing, left over, or of another shape; a
-            configuration that transformers cannot lay out.
+            configuration that transformers cannot lay out; output rows that the target cannot lend.
     """
     name = checkpoint.name or checkpoint.family
     # Laid out without storage first: the checkpoint's tensors become the weights.
@@ -48,10 +47,11 @@ def build_feature_head(
             "check the head's config.json and the installed transformers version",
         ) from error
     fill(head, checkpoint.tensors, name)
-    _check_map(checkpoint, target.model.get_input_embeddings().num_embeddings, name)
+    check_map(checkpoint, target.model.get_input_embeddings().num_embeddings, name)
     head.eval().requires_grad_(False)
-    head.dtype = checkpoint.tensors[_ENTRANCE[checkpoint.family]].dtype
+    head.dtype = checkpoint.dtype
     head.device = target.device
+    head.take_rows(name)
     head.to(target.device)
     head.weight_bytes = weight_bytes(head)
     if prepack and target.device.type == "cpu":
@@ -73,14 +73,3 @@ def _network(checkpoint: HeadCheckpoint, target: LoadedModel, name: str) -> _Net
     if config.version == 1:
         return Eagle1Head(config, target, names, name)
     return Eagle3Head(config, target, names, name)
-
-
-def _check_map(checkpoint: HeadCheckpoint, rows: int, name: str) -> None:
-    """Raise PrerequisiteError where rows of the output projection name no token of the target."""
-    ids = checkpoint.tensors.get("target_ids")
-    if ids is not None and not 0 <= int(ids.min()) <= int(ids.max()) < rows:
-        raise PrerequisiteError(
-            f"{name}: its token map has ids {int(ids.min())} to {int(ids.max())}, "
-            f"but the target has {rows} vocabulary rows",
-            "use a head that was made for this target",
-        )

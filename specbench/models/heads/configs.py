@@ -6,12 +6,14 @@ Shapes: H hidden size of the head, Ht of the target, V vocabulary of the target,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from specbench.decoding.protocols import Tap
+from specbench.models.heads.made_for import MadeFor
 
 FAMILIES = ("eagle1", "eagle3", "mtp", "medusa")
 """Families that the native engine runs."""
@@ -113,6 +115,7 @@ class MtpConfig:
         recycle: hidden state of the next drafting step: ``pre_norm``, ``post_norm``, ``target``.
         zero_first: whether the embedding at position 0 is set to zero, as serving engines do.
         target: the target's configuration; the layer is of its kind.
+        draft_vocabulary: Vd; by default (0) the target's V.
         taps: the final hidden state.
     """
 
@@ -122,7 +125,12 @@ class MtpConfig:
     recycle: str
     zero_first: bool
     target: TargetShape
+    draft_vocabulary: int = 0
     taps: tuple[Tap, ...] = (FINAL,)
+
+    def __post_init__(self) -> None:
+        if not self.draft_vocabulary:
+            object.__setattr__(self, "draft_vocabulary", self.target.vocabulary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +139,11 @@ class MedusaConfig:
 
     Attributes:
         hidden, vocabulary: Ht, V.
-        draft_vocabulary: rows of the projections; below V with a token map.
+        draft_vocabulary: Vd, rows of the projections; below V with a token map.
         heads: counted from the tensors.
         blocks: residual blocks per head.
-        projection: ``own`` per head, ``one`` for all heads, or the ``target``'s.
+        projection: ``own`` per head, ``one`` for all heads, or the ``target``'s: its rows of the
+            map where there is one.
         bias: whether the blocks have a bias.
         taps: the final hidden state.
     """
@@ -151,6 +160,14 @@ class MedusaConfig:
 
 HeadConfig = EagleConfig | MtpConfig | MedusaConfig
 
+_ENTRANCE = {
+    "eagle1": "fc.weight",
+    "eagle3": "fc.weight",
+    "mtp": "eh_proj.weight",
+    "medusa": "heads.0.blocks.0.weight",
+}
+"""The tensor whose data type is the head's."""
+
 
 @dataclass(frozen=True, slots=True)
 class HeadCheckpoint:
@@ -161,13 +178,16 @@ class HeadCheckpoint:
     - eagle: ``fc.{weight,bias}``, ``input_norm.weight``, ``fc_norm.{i}.weight``,
       ``layers.{i}.self_attn.{q,k,v,o}_proj.{weight,bias}``, ``layers.{i}.mlp.{gate,up,down}_proj
       .weight``, ``layers.{i}.{input_layernorm,hidden_norm,post_attention_layernorm}.weight``,
-      ``norm.weight``, ``lm_head.weight``, ``embed_tokens.weight``, ``target_ids`` (int64 [Vd], the
-      target's id of every row of lm_head). lm_head and embed_tokens are the target's where absent.
+      ``norm.weight``, ``lm_head.weight``, ``embed_tokens.weight``, ``target_ids``.
     - mtp: ``enorm.weight``, ``hnorm.weight``, ``eh_proj.weight``, ``norm.weight``,
       ``layer.*`` as the target's checkpoint names a layer's tensors (experts one by one),
-      ``embed_tokens.weight`` and ``head.weight`` unless they are the target's.
+      ``embed_tokens.weight``, ``head.weight``, ``target_ids``.
     - medusa: ``heads.{i}.blocks.{j}.{weight,bias}``, ``heads.{i}.projection.weight`` or
       ``projection.weight`` for all, ``target_ids``.
+
+    ``target_ids`` int64 [Vd] is the target's id of every row of the output projection; absent, the
+    ids are the same. An embedding that is absent is the target's. So is an output projection that
+    is absent: all of it, or with ``target_ids`` its rows of these tokens.
 
     Attributes:
         family: of ``FAMILIES``.
@@ -178,6 +198,7 @@ class HeadCheckpoint:
         oddities: what is unusual or was decided without the file saying so, for the reader.
         layer_ids: EAGLE-3: numbers of the target's layers as the file names them, whichever side
             of a layer is meant; empty where it names none.
+        made_for: the target that it was trained for; None where its files do not say.
     """
 
     family: str
@@ -189,6 +210,12 @@ class HeadCheckpoint:
     weight_hash: str = ""
     oddities: tuple[str, ...] = ()
     layer_ids: tuple[int, ...] = ()
+    made_for: MadeFor | None = None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Data type of its matrices. KeyError: it lacks the tensor at its entrance."""
+        return self.tensors[_ENTRANCE[self.family]].dtype
 
     def facts(self) -> dict[str, object]:
         """What is recorded: where it came from, and every switch that changes its drafts."""
@@ -199,6 +226,7 @@ class HeadCheckpoint:
             "layout": self.layout,
             "weight_hash": self.weight_hash,
             "oddities": list(self.oddities),
+            "made_for": None if self.made_for is None else asdict(self.made_for),
             "head": _plain(self.config),
         }
 

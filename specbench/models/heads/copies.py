@@ -15,7 +15,10 @@ _OWN = {
     "embed_tokens.weight": ("model.embed_tokens.weight",),
     "head.weight": ("lm_head.weight", "model.embed_tokens.weight"),
 }
-"""Canonical name -> the target's, in a checkpoint that holds both; a tied head is the embedding."""
+"""Canonical name -> the target's, in a checkpoint that holds both; a tied head is the embedding.
+
+A head of some tokens is compared with the target's rows of these.
+"""
 
 
 def without_copies(
@@ -36,7 +39,10 @@ def without_copies(
         if name not in kept or not there:
             continue
         stored = load_tensors(checkpoint, [plan.sources[name], there[0]])
-        if _same(stored[plan.sources[name]], stored[there[0]]):
+        lent = stored[there[0]]
+        if name == "head.weight" and "target_ids" in tensors:
+            lent = lent[tensors["target_ids"]]
+        if _same(stored[plan.sources[name]], lent):
             del kept[name]
         else:
             notes.append(f"{plan.sources[name]} differs from {there[0]} and is kept")

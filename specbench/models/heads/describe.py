@@ -13,17 +13,23 @@ from specbench.models.heads.foreign import Foreign
 from specbench.models.heads.plan import Plan
 from specbench.models.heads.planning import DRAFTERS, PLANNERS
 from specbench.models.heads.sniff import Contents, Kind, sniff
+from specbench.models.heads.stored import Stored
+from specbench.models.heads.table import BIGRAM, LAYOUT, NEXT, table_facts
 from specbench.models.heads.target_facts import Target
+
+BIGRAM_TABLE = "bigram table"
+"""``Heads.contents`` of a folder that holds one."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadDescription:
-    """One head.
+    """One head, or a bigram table.
 
     Attributes:
-        family, layout: as ``HeadCheckpoint``.
+        family, layout: as ``HeadCheckpoint``; ``bigram`` and ``table`` for a table.
         drafters: names to run it with; none where only a server does.
         fields: its configuration, as far as the files say it.
+        projection: whose the output projection is, as ``Plan.projection``.
         taps: hidden states of the target that it reads, in words.
         tensors, parameters, size_bytes: counts; bytes as stored.
         oddities: what was decided without the file saying so.
@@ -34,6 +40,7 @@ class HeadDescription:
     layout: str
     drafters: tuple[str, ...]
     fields: Mapping[str, Any]
+    projection: str
     taps: tuple[str, ...]
     tensors: int
     parameters: int
@@ -47,7 +54,7 @@ class Heads:
     """What drafting heads a folder holds.
 
     Attributes:
-        contents: ``model``, ``head``, or ``model with a head``.
+        contents: ``model``, ``head``, ``model with a head``, or ``bigram table``.
         native: those that run here.
         foreign: what runs on a server only.
         elsewhere: heads of the foreign kind whose tensors are known all the same.
@@ -57,6 +64,11 @@ class Heads:
     native: tuple[HeadDescription, ...]
     foreign: Foreign | None
     elsewhere: tuple[HeadDescription, ...] = ()
+
+    @property
+    def model(self) -> bool:
+        """Whether there is a whole model."""
+        return self.contents.startswith("model")
 
 
 def describe_heads(checkpoint: Checkpoint, target: Target | None) -> Heads:
@@ -68,6 +80,8 @@ def describe_heads(checkpoint: Checkpoint, target: Target | None) -> Heads:
     """
     contents = sniff(checkpoint)
     words = _in_words(contents)
+    if contents.table:
+        return Heads(words, (_table(checkpoint, target),), None)
     if contents.foreign is not None:
         read = tuple(_described(checkpoint, kind, None, ()) for kind in contents.heads)
         return Heads(words, (), contents.foreign, read)
@@ -78,6 +92,8 @@ def describe_heads(checkpoint: Checkpoint, target: Target | None) -> Heads:
 
 
 def _in_words(contents: Contents) -> str:
+    if contents.table:
+        return BIGRAM_TABLE
     if not contents.model:
         return "head"
     return "model with a head" if contents.heads or contents.foreign else "model"
@@ -93,19 +109,45 @@ def _described(
     except (PrerequisiteError, UsageError) as error:
         problem = error.message
     stored = [checkpoint.stored(name) for name in plan.sources.values()]
-    taps = _taps(plan)
     return HeadDescription(
         family=kind.family,
         layout=kind.layout,
         drafters=tuple(drafters),
         fields=plan.fields,
-        taps=taps,
-        tensors=len(stored),
-        parameters=sum(prod(s.shape) for s in stored),
-        size_bytes=sum(s.size for s in stored),
+        projection=plan.projection,
+        taps=_taps(plan),
+        **_sizes(stored),
         oddities=plan.oddities,
         problem=problem,
     )
+
+
+def _table(checkpoint: Checkpoint, target: Target | None) -> HeadDescription:
+    facts, problem = {}, None
+    try:
+        facts = table_facts(checkpoint, None if target is None else target.vocabulary)
+    except PrerequisiteError as error:
+        problem = error.message
+    stored = [checkpoint.stored(NEXT)] if NEXT in checkpoint else []
+    return HeadDescription(
+        family=BIGRAM,
+        layout=LAYOUT,
+        drafters=(BIGRAM,),
+        fields=facts,
+        projection="",
+        taps=(),
+        **_sizes(stored),
+        oddities=(),
+        problem=problem,
+    )
+
+
+def _sizes(stored: Sequence[Stored]) -> dict[str, int]:
+    return {
+        "tensors": len(stored),
+        "parameters": sum(prod(s.shape) for s in stored),
+        "size_bytes": sum(s.size for s in stored),
+    }
 
 
 def _taps(plan: Plan) -> tuple[str, ...]:

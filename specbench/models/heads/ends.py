@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from specbench.decoding.protocols import Tap
 from specbench.errors import PrerequisiteError
+from specbench.models.heads.lent import lent_rows
 from specbench.models.load import LoadedModel
 
 
@@ -45,7 +46,11 @@ class Ends:
 class LendingHead(nn.Module):
     """Base of heads whose ends may be the target's.
 
-    What the target lends is no submodule: it is not saved, packed or counted with the head.
+    What the target lends is no submodule: it is not saved, packed or counted with the head. Where
+    a head drafts some of the target's tokens and has no output projection, it gets a copy of the
+    target's rows of these tokens (``take_rows``). The copy is no tensor of a checkpoint and is
+    never trained, but it takes memory of its own: it is packed, quantised and counted in
+    ``weight_bytes`` as if the head had brought it.
     ``models.heads.build`` sets ``dtype``, ``device`` and ``weight_bytes`` once tensors are in.
 
     Args:
@@ -73,15 +78,31 @@ class LendingHead(nn.Module):
         else:
             _fits(ends, "embed_tokens", self._lent[0].weight.shape, ends.vocabulary)
         own = None
+        mapped = "target_ids" in ends.names
         if f"{ends.projection}.weight" in ends.names:
             own = nn.Linear(ends.hidden, ends.rows, bias=False)
         else:
-            _fits(ends, ends.projection, _shape(self._lent[1]), ends.rows)
+            lent = ends.vocabulary if mapped else ends.rows
+            _fits(ends, ends.projection, _shape(self._lent[1]), lent)
         self.register_module(ends.projection, own)
-        mapped = "target_ids" in ends.names
         self.register_buffer(
             "target_ids", torch.zeros(ends.rows, dtype=torch.int64) if mapped else None
         )
+
+    def take_rows(self, name: str) -> None:
+        """Copy the target's output rows of ``target_ids`` where the head has no projection.
+
+        To be called once tensors are in. The copy has the head's data type.
+
+        Args:
+            name: of the checkpoint, for messages.
+
+        Raises:
+            PrerequisiteError: the target's output projection is quantised.
+        """
+        if self.target_ids is not None and getattr(self, self._projection) is None:
+            rows = lent_rows(self._lent[1], self.target_ids, self.dtype, name)
+            self.register_module(self._projection, rows)
 
     def embed(self, ids: Tensor) -> Tensor:
         """Embeddings [T, H] of target ids int64 [T]."""

@@ -3,8 +3,8 @@
 All heads read the target's final hidden state of one position t: head i, counted from 0, predicts
 the token at t + 2 + i, because the target itself predicts the one at t + 1. A head is residual
 blocks x + SiLU(W x + b) and a projection to the vocabulary: its own, one for all heads, or the
-target's. Shapes: n positions, c heads, H hidden size of the target, Vd rows of the projections, V
-vocabulary of the target.
+target's, of which heads that draft some tokens take the rows of these. Shapes: n positions, c
+heads, H hidden size of the target, Vd rows of the projections, V vocabulary of the target.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from specbench.errors import PrerequisiteError
 from specbench.models.checkpoint import materialise
 from specbench.models.heads.configs import HeadCheckpoint, MedusaConfig
 from specbench.models.heads.fill import fill
+from specbench.models.heads.lent import check_map, lent_rows
 from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel
 from specbench.models.weights import weight_bytes
@@ -36,7 +37,9 @@ class ParallelHeads(nn.Module):
         taps: the hidden state that they read.
         count: how many heads there are.
         dtype: of their weights.
-        weight_bytes: bytes of tensors that are not the target's.
+        target_ids: int64 [Vd] the target's id of every row of logits; None = the same ids.
+        weight_bytes: bytes of tensors that are not the target's; a copy of some of its output rows
+            takes memory of its own and counts.
     """
 
     dtype: torch.dtype
@@ -71,15 +74,17 @@ class ParallelHeads(nn.Module):
 
         V' is V, or what the projections have where they are no part of it.
         """
+        return self._widen(self.logits(hidden, count))
+
+    def logits(self, hidden: Tensor, count: int) -> Tensor:
+        """Logits [n, c, Vd] of the first ``count`` heads in their own vocabulary, from [n, H]."""
         entering = hidden.to(self.dtype)
         states = torch.stack([head(entering) for head in list(self.heads)[:count]], 1)
         if self._projected:
-            logits = states
-        elif self.projection is not None:
-            logits = self.projection(states)
-        else:
-            logits = self._lent[0](states.to(self._lent_dtype))
-        return self._widen(logits)
+            return states
+        if self.projection is not None:
+            return self.projection(states)
+        return self._lent[0](states.to(self._lent_dtype))
 
     def _widen(self, logits: Tensor) -> Tensor:
         """Logits [n, c, Vd] in the target's vocabulary, padding masked."""
@@ -132,8 +137,9 @@ def build_parallel_heads(
         prepack: whether linear layers are packed for a CPU.
 
     Raises:
-        PrerequisiteError: tensors that are missing, left over, or of another shape, or a target
-            whose output projection cannot stand in for the heads' own.
+        PrerequisiteError: tensors that are missing, left over, or of another shape, a map that
+            leads out of the vocabulary, or a target whose output projection cannot stand in for
+            the heads' own.
     """
     config = checkpoint.config
     assert isinstance(config, MedusaConfig), checkpoint.family
@@ -145,8 +151,12 @@ def build_parallel_heads(
         mapped = "target_ids" in checkpoint.tensors
         heads = ParallelHeads(config, target, mapped, vocabulary, padding)
     fill(heads, checkpoint.tensors, name)
+    check_map(checkpoint, vocabulary, name)
     heads.eval().requires_grad_(False)
-    heads.dtype = next(t.dtype for t in checkpoint.tensors.values() if t.is_floating_point())
+    heads.dtype = checkpoint.dtype
+    if config.projection == "target" and heads.target_ids is not None:
+        output = target.model.get_output_embeddings()
+        heads.projection = lent_rows(output, heads.target_ids, heads.dtype, name)
     on_cpu = target.device.type == "cpu"
     if on_cpu:
         materialise(heads)

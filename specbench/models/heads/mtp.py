@@ -2,7 +2,7 @@
 
 Slot t takes the embedding of token t + 1 and the target's final hidden state of t, each through a
 norm of its own, joined and projected to H; then a layer of the target's own kind, a norm and the
-output projection. Shapes: T slots, H hidden size.
+output projection. Shapes: T slots, H hidden size, Vd tokens that the head drafts.
 """
 
 from __future__ import annotations
@@ -39,10 +39,9 @@ class MtpHead(LendingHead):
         self, config: MtpConfig, target: LoadedModel, names: Collection[str], name: str
     ) -> None:
         text = target.model.config.get_text_config()
-        size, rows = text.hidden_size, text.vocab_size
-        # Its vocabulary is the target's: a token map would be left over.
-        names = set(names) - {"target_ids"}
-        super().__init__(Ends(size, rows, rows, config.taps, names, name, "head"), target)
+        size = text.hidden_size
+        sizes = size, text.vocab_size, config.draft_vocabulary
+        super().__init__(Ends(*sizes, config.taps, names, name, "head"), target)
         self._config = config
         self._single = _single_layer(text)
         base = target.model.base_model
@@ -77,7 +76,7 @@ class MtpHead(LendingHead):
         return self.layer(stream, attention_mask=None, position_embeddings=rotary, plan=plan)[0]
 
     def logits(self, states: Tensor) -> Tensor:
-        """[M, V] of rows [M, H]."""
+        """[M, Vd] of rows [M, H]."""
         return self.project(self.norm(states))
 
     def recycle(self, states: Tensor, hidden: Tensor) -> Tensor:

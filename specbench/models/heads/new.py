@@ -7,11 +7,10 @@ target's prediction, an MTP module is the target's last layer once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.heads.configs import (
@@ -24,6 +23,7 @@ from specbench.models.heads.files import open_checkpoint
 from specbench.models.heads.layouts.mtp_switches import switches_of
 from specbench.models.heads.new_eagle import new_eagle1, new_eagle3
 from specbench.models.heads.new_maker import SMALL, Maker
+from specbench.models.heads.new_vocabulary import drafted_ids
 from specbench.models.heads.target_facts import TargetFacts, target_facts
 from specbench.models.heads.write import layouts_of
 from specbench.models.locate import UNTRAINED, Location, fetch_command
@@ -49,6 +49,7 @@ def new_head(
     layout: str | None = None,
     seed: int = 0,
     draft_vocabulary: int | None = None,
+    draft_ids: Sequence[int] | None = None,
     heads: int | None = None,
 ) -> tuple[HeadCheckpoint, str]:
     """An untrained head for a target, and the layout to write it in.
@@ -58,7 +59,10 @@ def new_head(
         family: of ``write.LAYOUTS``.
         layout: of the family's; its first by default.
         seed: of the random weights.
-        draft_vocabulary: tokens of an EAGLE-3 head; None for all of the target's.
+        draft_vocabulary: how many tokens it drafts, chosen by ``first_ids``; None for all.
+        draft_ids: exactly the target's tokens that it drafts, in any order; instead of a number.
+            Its output projection then is the target's rows of them, in no file; only Medusa's
+            layouts ``v1`` and ``vllm`` hold projections.
         heads: of a Medusa checkpoint; None for 5, as the authors train.
 
     Raises:
@@ -67,8 +71,6 @@ def new_head(
     """
     known = layouts_of(family)
     layout = layout or known[0]
-    if draft_vocabulary is not None and family != "eagle3":
-        raise UsageError("only eagle3 heads have a draft vocabulary", "leave --draft-vocab out")
     if heads is not None and (family != "medusa" or heads < 1):
         raise UsageError(f"{heads} heads of family {family}", "medusa has one or more of them")
     if location.path is None or not location.path.is_dir():
@@ -77,27 +79,23 @@ def new_head(
             f"type: {fetch_command(location.name, location.revision)}, or name a folder",
         )
     target, files = target_facts(location), open_checkpoint(location.path)
-    if draft_vocabulary is not None and not 1 <= draft_vocabulary <= target.vocabulary:
-        raise UsageError(
-            f"a draft vocabulary of {draft_vocabulary} tokens, the target has {target.vocabulary}",
-            f"use 1 to {target.vocabulary}",
-        )
+    ids = drafted_ids(draft_ids, draft_vocabulary, location.path, target.vocabulary)
     generator = torch.Generator().manual_seed(seed)
-    maker = Maker(target, files, layout, generator, _dtype(target), draft_vocabulary, heads or 5)
+    maker = Maker(target, files, layout, generator, _dtype(target), ids, heads or 5)
     return _MAKERS[family](maker), layout
 
 
 def _medusa(maker: Maker) -> HeadCheckpoint:
     size = maker.target.hidden
-    tensors: dict[str, Tensor] = {}
+    tensors = maker.token_map()
     own = maker.layout != "v2"
     for head in range(maker.heads):
         tensors[f"heads.{head}.blocks.0.weight"] = torch.zeros(size, size, dtype=maker.dtype)
         tensors[f"heads.{head}.blocks.0.bias"] = torch.zeros(size, dtype=maker.dtype)
         if own:
             tensors[f"heads.{head}.projection.weight"] = maker.output_rows()
-    rows = maker.target.vocabulary
-    config = MedusaConfig(size, rows, rows, maker.heads, 1, "own" if own else "target", True)
+    sizes = size, maker.target.vocabulary, maker.drafted
+    config = MedusaConfig(*sizes, maker.heads, 1, "own" if own else "target", True)
     return HeadCheckpoint("medusa", maker.layout, config, tensors)
 
 
@@ -117,10 +115,9 @@ def _mtp(maker: Maker) -> HeadCheckpoint:
         "norm.weight": norm,
     }
     shape = TargetShape(target.hidden, target.layers, target.vocabulary, target.model_type, target)
-    config = MtpConfig(
-        switches.family, 1, switches.order, switches.recycle, switches.zero_first, shape
-    )
-    return HeadCheckpoint("mtp", maker.layout, config, tensors)
+    s, drafted = switches, maker.drafted
+    config = MtpConfig(s.family, 1, s.order, s.recycle, s.zero_first, shape, drafted)
+    return HeadCheckpoint("mtp", maker.layout, config, tensors | maker.token_map())
 
 
 _MAKERS: dict[str, Callable[[Maker], HeadCheckpoint]] = {

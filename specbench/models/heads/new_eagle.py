@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from specbench.decoding.protocols import Tap
@@ -12,7 +11,6 @@ from specbench.models.heads.configs import EagleConfig, HeadCheckpoint
 from specbench.models.heads.layouts.llama_config import rope_of, whole_number
 from specbench.models.heads.layouts.taps import LEAVING, default_places
 from specbench.models.heads.new_maker import SMALL, SPREAD, Maker
-from specbench.models.heads.new_vocabulary import first_ids
 
 
 def new_eagle1(maker: Maker) -> HeadCheckpoint:
@@ -20,7 +18,7 @@ def new_eagle1(maker: Maker) -> HeadCheckpoint:
     config = _eagle_config(maker, 1)
     layer = _layer(maker, config, config.hidden)
     fc = {"fc.weight": maker.passing(2, 1, spread=SPREAD)}
-    return HeadCheckpoint("eagle1", maker.layout, config, fc | layer)
+    return HeadCheckpoint("eagle1", maker.layout, config, fc | layer | maker.token_map())
 
 
 def new_eagle3(maker: Maker) -> HeadCheckpoint:
@@ -30,11 +28,7 @@ def new_eagle3(maker: Maker) -> HeadCheckpoint:
     norms = {f"layers.0.{name}.weight": maker.ones() for name in ("input_layernorm", "hidden_norm")}
     (norm,) = maker.from_target("model.norm.weight")
     tensors = {"fc.weight": maker.passing(3, 2), "norm.weight": norm} | layer | norms
-    if maker.draft_vocabulary is not None:
-        ids = first_ids(maker.files.path, maker.draft_vocabulary, maker.target.vocabulary)
-        rows = maker.output_rows()[ids]
-        tensors |= {"target_ids": torch.tensor(ids), "lm_head.weight": rows}
-    return HeadCheckpoint("eagle3", maker.layout, config, tensors)
+    return HeadCheckpoint("eagle3", maker.layout, config, tensors | maker.token_map())
 
 
 def _eagle_config(maker: Maker, version: int) -> EagleConfig:
@@ -42,7 +36,6 @@ def _eagle_config(maker: Maker, version: int) -> EagleConfig:
     where = maker.files.path.name
     heads = whole_number(given, "num_attention_heads", where)
     rope = rope_of(given, where)
-    rows = maker.draft_vocabulary or target.vocabulary
     common: dict[str, Any] = {
         "hidden": target.hidden,
         "target_hidden": target.hidden,
@@ -52,7 +45,7 @@ def _eagle_config(maker: Maker, version: int) -> EagleConfig:
         "head_size": int(given.get("head_dim") or target.hidden // heads),
         "layers": 1,
         "vocabulary": target.vocabulary,
-        "draft_vocabulary": rows,
+        "draft_vocabulary": maker.drafted,
         "norm_eps": float(given.get("rms_norm_eps", 1e-6)),
         "rope_theta": rope.theta or 10000.0,
         "rope_scaling": rope.scaling,

@@ -26,7 +26,7 @@ class Maker:
         layout: in which it will be written.
         generator: of the random weights.
         dtype: of all tensors.
-        draft_vocabulary: tokens of an EAGLE-3 head; None for all of the target's.
+        draft_ids: the target's ids that the head drafts, rising; None for all.
         heads: of a Medusa checkpoint.
     """
 
@@ -35,8 +35,17 @@ class Maker:
     layout: str
     generator: torch.Generator
     dtype: torch.dtype
-    draft_vocabulary: int | None
+    draft_ids: list[int] | None
     heads: int
+
+    @property
+    def drafted(self) -> int:
+        """Vd."""
+        return self.target.vocabulary if self.draft_ids is None else len(self.draft_ids)
+
+    def token_map(self) -> dict[str, Tensor]:
+        """``target_ids`` int64 [Vd]; nothing where all tokens are drafted."""
+        return {} if self.draft_ids is None else {"target_ids": torch.tensor(self.draft_ids)}
 
     def noise(self, *shape: int, spread: float = SPREAD) -> Tensor:
         """Normal values."""
@@ -55,9 +64,10 @@ class Maker:
         return matrix
 
     def output_rows(self) -> Tensor:
-        """The target's output projection [V, H]; its embedding where the two are tied."""
+        """The target's output projection [Vd, H]; of its embedding where the two are tied."""
         tied = "lm_head.weight" not in self.files
-        return self.from_target("model.embed_tokens.weight" if tied else "lm_head.weight")[0]
+        (rows,) = self.from_target("model.embed_tokens.weight" if tied else "lm_head.weight")
+        return rows if self.draft_ids is None else rows[self.draft_ids]
 
     def from_target(self, *names: str) -> list[Tensor]:
         """Tensors of the target.

@@ -29,7 +29,7 @@ class FeatureHead(Protocol):
         taps: hidden states of the target, joined in this order to F columns.
         target_ids: int64 [Vd] the target's id of every row of logits; None = the same ids.
         dtype, device: of the weights.
-        weight_bytes: bytes of tensors that are not the target's.
+        weight_bytes: bytes of tensors that are not the target's; copies of its rows count.
     """
 
     taps: tuple[Tap, ...]

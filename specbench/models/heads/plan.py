@@ -14,6 +14,9 @@ from specbench.errors import PrerequisiteError
 from specbench.models.heads.files import Checkpoint
 from specbench.models.heads.layouts.taps import Place
 
+_PROJECTIONS = ("head.weight", "projection.weight")
+"""How canonical names of output projections end."""
+
 PLAIN_TYPES = ("F32", "F16", "BF16", "F64")
 """Stored types that are weights as they stand."""
 
@@ -51,6 +54,13 @@ class Plan:
     layer_ids: tuple[int, ...] = ()
     block: tuple[int, int] = (128, 128)
     oddities: tuple[str, ...] = ()
+
+    @property
+    def projection(self) -> str:
+        """Whose the output projection is: ``own``, the ``target``'s, or its ``rows`` of the map."""
+        if any(name.endswith(_PROJECTIONS) for name in self.sources):
+            return "own"
+        return "target" if self.offsets is None and self.ids is None else "rows"
 
 
 IGNORED = ""

@@ -12,6 +12,7 @@ from specbench.models.heads.layouts.medusa import plan_medusa
 from specbench.models.heads.layouts.mtp import plan_mtp
 from specbench.models.heads.plan import Plan
 from specbench.models.heads.sniff import Kind, sniff
+from specbench.models.heads.table import BIGRAM
 from specbench.models.heads.target_facts import Target
 
 Planner = Callable[[Checkpoint, str, Target | None], Plan]
@@ -55,6 +56,11 @@ def plan_head(
         raise UsageError(
             f"{start}{checkpoint.path} holds {contents.foreign.what}, not run natively",
             runs_elsewhere(contents.foreign),
+        )
+    if contents.table:
+        raise UsageError(
+            f"{start}{checkpoint.path} holds a bigram table, not {wanted}",
+            f'set drafter = "{BIGRAM}"',
         )
     for kind in contents.heads:
         if kind.family in families:

@@ -23,6 +23,7 @@ from specbench.models.heads.copies import without_copies
 from specbench.models.heads.dequantise import dequantise
 from specbench.models.heads.fetch import download_head
 from specbench.models.heads.files import files_hash, open_checkpoint
+from specbench.models.heads.made_for import made_for
 from specbench.models.heads.plan import Plan
 from specbench.models.heads.planning import plan_head
 from specbench.models.heads.tensors import load_tensors
@@ -78,6 +79,7 @@ def read_head(
         weight_hash=files_hash(sorted({checkpoint.files[name] for name in _wanted(plan)})),
         layer_ids=plan.layer_ids,
         oddities=(*plan.oddities, *oddities, *more),
+        made_for=made_for(location.path),
     )
 
 
@@ -153,6 +155,8 @@ def _config(plan: Plan, tensors: Mapping[str, Tensor], target: TargetShape) -> H
     kind = _CONFIGS[plan.family]
     given: dict[str, Any] = dict(plan.fields)
     if kind is MtpConfig:
+        # Its vocabulary is part of the target's description.
+        del given["vocabulary"]
         given["target"] = target
     assert plan.places is not None
     given["taps"] = tuple(Tap(*place) for place in plan.places)

@@ -16,6 +16,7 @@ from specbench.models.heads.foreign import (
     by_speculators,
     foreign,
 )
+from specbench.models.heads.table import is_table
 
 _NEXTN = re.compile(r"model\.layers\.\d+\.eh_proj\.weight")
 _MEDUSA = re.compile(r"(medusa_head\.)?\d+\.\d+\.linear\.weight")
@@ -47,15 +48,19 @@ class Contents:
         heads: whose tensors are read; the native engine runs them unless ``foreign`` says where.
         foreign: what only a server runs.
         model: whether there is a whole model, with or without heads beside it.
+        table: whether it is a bigram table, which is neither.
     """
 
     heads: tuple[Kind, ...]
     foreign: Foreign | None
     model: bool
+    table: bool = False
 
 
 def sniff(checkpoint: Checkpoint) -> Contents:
     """Look at names and the configuration of a checkpoint."""
+    if is_table(checkpoint.config):
+        return Contents((), None, model=False, table=True)
     names = list(checkpoint.files)
     found = foreign(checkpoint.config, names)
     heads = () if found is not None else tuple(_heads(checkpoint, names))
@@ -70,7 +75,7 @@ def sniff(checkpoint: Checkpoint) -> Contents:
 
 
 def holds_only_a_head(path: Path) -> bool:
-    """Whether a folder is a drafting head and no model: it then needs no tokenizer.
+    """Whether a folder is a drafting head, or a table, and no model: it then needs no tokenizer.
 
     A damaged folder is no head; whoever loads it says what is wrong. Pickles of an ordinary model
     are not opened for this.

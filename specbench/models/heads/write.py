@@ -42,6 +42,10 @@ def write_head(
 ) -> Path:
     """Write a head's configuration and tensors; reading the folder gives the same head again.
 
+    Ends that are the target's are left out, its rows of a draft vocabulary too; ``standalone``
+    makes a head of it that brings its projection. Medusa heads with one projection for all have it
+    once per head in layout v1.
+
     Args:
         checkpoint: what to write; its tensors keep their types.
         folder: made where it is not; it must hold no ``config.json`` yet.

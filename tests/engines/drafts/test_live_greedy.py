@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 
 from specbench.core.request import Stops
 from specbench.decoding.shapes.shape import TreeShape
+from specbench.drafters.bigram import BigramDrafter
 from specbench.drafters.draft_model import DraftModelDrafter
 from specbench.drafters.draft_rows import DraftRows
 from specbench.drafters.features.drafter import FeatureDrafter
@@ -69,8 +71,22 @@ def feature(name, growth):
     return lambda pool, packed: FeatureDrafter(head_of(ToyHead(), pool, f"head-{name}"), growth, 96)
 
 
+def table(pool, packed):
+    """What followed each token last in some of the outputs."""
+    following = np.full(VOCABULARY, -1, dtype=np.int32)
+    for output in live_outputs():
+        following[list(output[:-1])] = output[1:]
+    return BigramDrafter(following)
+
+
+@cache
+def live_outputs():
+    return [one.output for one in recorded(asked(COUNT, prompts=PROMPTS[:2]))]
+
+
 DRAFTERS = {
     "ngram": (lookup, False, False),
+    "bigram": (table, True, False),
     "suffix": (suffix, False, False),
     "draft_model": (second("chain"), True, True),
     "static": (second("static", Static(SHAPE, ROWS_OF, True)), False, True),

@@ -28,8 +28,6 @@ class ReferenceMtp:
         embedding, projection: the target's, for what the head lacks.
     """
 
-    ids = None
-
     def __init__(
         self, config: MtpConfig, tensors: Tensors, embedding: Tensor, projection: Tensor
     ) -> None:
@@ -38,6 +36,7 @@ class ReferenceMtp:
         self.tensors = tensors
         self.embedding = tensors.get("embed_tokens.weight", embedding)
         self.projection = tensors.get("head.weight", projection)
+        self.ids = tensors.get("target_ids")
 
     def norm(self, name: str, rows: Tensor) -> Tensor:
         return rms(rows, self.tensors[f"{name}.weight"], self.sizes.rms_norm_eps)

@@ -89,9 +89,10 @@ def test_experts_are_counted(family):
     refused(changed(mtp(family), **narrow), "[16, 31], wanted [16, 32]", lender=lender)
 
 
-def test_an_mtp_layer_has_no_map_of_its_own():
+def test_a_map_of_another_length():
     ids = {"target_ids": torch.arange(4)}
-    refused(changed(mtp("mimo"), **ids), "target_ids", "no place", lender=target("mimo"))
+    for made, lender in ((mtp("mimo"), target("mimo")), (eagle(1), target())):
+        refused(changed(made, **ids), "target_ids is [4], wanted [263]", lender=lender)
 
 
 def test_an_end_that_the_target_cannot_lend():
@@ -107,6 +108,8 @@ def test_ids_outside_the_target():
     checkpoint = eagle(3, ["lm_head.weight"], draft_vocabulary=4)
     ids = {"target_ids": torch.tensor([1, 2, 3, VOCABULARY])}
     refused(changed(checkpoint, **ids), "1 to 263", "263 vocabulary rows")
+    lent = changed(eagle(1, draft_vocabulary=4), **ids)
+    refused(lent, "1 to 263", "263 vocabulary rows")
 
 
 def test_a_rotary_that_depends_on_the_batch():

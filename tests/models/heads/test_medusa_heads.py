@@ -53,6 +53,54 @@ def test_the_targets_projection_is_lent(blocks):
     assert not [name for name in heads.state_dict() if "lm_head" in name or "_lent" in name]
 
 
+@pytest.mark.parametrize("prepack", [False, True])
+def test_rows_of_the_targets_projection_are_taken(prepack):
+    made = checkpoint("target", target_ids=SOME)
+    hidden = states()
+    heads = built(made, prepack=prepack)
+    close(heads(hidden, 3), made, hidden, build("llama").lm_head.weight[SOME])
+    # The copy takes memory: 3 heads of H x H and H floats, ids of 8 bytes, rows of H floats.
+    size = 4 * 3 * (HIDDEN * HIDDEN + HIDDEN) + len(SOME) * (8 + 4 * HIDDEN)
+    assert heads.weight_bytes == size
+
+
+def test_all_rows_in_any_order_are_the_targets_own():
+    hidden = states()
+    plain = built(checkpoint("target"))(hidden, 3)
+    sorted_ids = built(checkpoint("target", target_ids=list(range(VOCABULARY))))
+    assert torch.equal(sorted_ids(hidden, 3), plain)
+    chance = torch.Generator().manual_seed(1)
+    shuffled = torch.randperm(VOCABULARY, generator=chance).tolist()
+    torch.testing.assert_close(built(checkpoint("target", target_ids=shuffled))(hidden, 3), plain)
+
+
+@pytest.mark.parametrize("projection", ["own", "one", "target"])
+def test_gradients_reach_the_blocks(projection):
+    made = checkpoint(projection, target_ids=SOME)
+    heads = built(made).requires_grad_(True)
+    hidden = states(1)
+    logits = heads.logits(hidden, 3)
+    assert logits.shape == (1, 3, len(SOME))
+    logits[0, 1, 2].backward()
+    rows = {
+        "own": made.tensors.get("heads.1.projection.weight"),
+        "one": made.tensors.get("projection.weight"),
+        "target": build("llama").lm_head.weight[SOME],
+    }[projection]
+    y = heads.heads[1].blocks[0](hidden[0]).detach()
+    gate = torch.sigmoid(y)
+    # d silu(y) / dy = s + y s (1 - s); dy / db = 1.
+    wanted = rows[2] * (gate + y * gate * (1 - gate))
+    torch.testing.assert_close(heads.heads[1].blocks[0].bias.grad, wanted)
+    assert {name for name, _ in heads.named_parameters()} <= made.tensors.keys()
+
+
+def test_a_map_that_leads_out_of_the_target_is_refused():
+    made = checkpoint("target", target_ids=[3, VOCABULARY])
+    with pytest.raises(PrerequisiteError, match="ids 3 to 64, but the target has 64"):
+        built(made)
+
+
 def test_heads_that_are_not_wanted_do_not_run():
     made = checkpoint()
     hidden = states()

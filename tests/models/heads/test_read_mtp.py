@@ -131,6 +131,8 @@ def test_qwen_next_is_described(tmp_path):
         "recycle": "post_norm",
         "zero_first": False,
         "centred_norms": True,
+        "vocabulary": 128,
+        "draft_vocabulary": 128,
     }
     assert any("1 + their weight" in oddity for oddity in head.oddities)
     assert head.tensors == len(stored)

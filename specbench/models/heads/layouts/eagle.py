@@ -22,6 +22,7 @@ from specbench.models.heads.layouts.eagle_switches import (
 )
 from specbench.models.heads.layouts.fit import fit_hidden, fit_lent, vocabulary_of
 from specbench.models.heads.layouts.llama_config import said
+from specbench.models.heads.layouts.token_maps import MAPS, MEMBERSHIP, OFFSETS, mapped_rows
 from specbench.models.heads.plan import (
     Plan,
     claim,
@@ -118,8 +119,7 @@ def plan_eagle3(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
 def _claimed(checkpoint: Checkpoint) -> dict[str, str]:
     sources = claim(checkpoint, list(checkpoint.files), canonical)
     require_matrices(checkpoint, sources)
-    maps = ("d2t", "t2d")
-    require_plain(checkpoint, [stored for name, stored in sources.items() if name not in maps])
+    require_plain(checkpoint, [stored for name, stored in sources.items() if name not in MAPS])
     return sources
 
 
@@ -144,11 +144,11 @@ def _vocabulary(
     config: Mapping[str, Any],
     target: Target | None,
 ) -> tuple[int | None, list[str]]:
-    names = ["t2d", "embed_tokens.weight"]
-    if "d2t" not in sources:
+    names = [MEMBERSHIP, "embed_tokens.weight"]
+    if OFFSETS not in sources:
         names.append("lm_head.weight")
     configured = said(config, "vocab_size", int, str(checkpoint.path))
-    if "d2t" not in sources and "lm_head.weight" in sources and isinstance(configured, int):
+    if OFFSETS not in sources and "lm_head.weight" in sources and isinstance(configured, int):
         rows = checkpoint.shape(sources["lm_head.weight"])[0]
         wanted = configured if target is None else target.vocabulary
         if rows < wanted:
@@ -163,21 +163,10 @@ def _vocabulary(
 
 def _head_rows(checkpoint: Checkpoint, sources: Mapping[str, str], rows: int | None) -> int | None:
     """Vd: rows of the output projection, which is the target's where it is absent."""
-    if "lm_head.weight" in sources:
-        found = checkpoint.shape(sources["lm_head.weight"])[0]
-        if "d2t" in sources and checkpoint.shape(sources["d2t"]) != (found,):
-            raise PrerequisiteError(
-                f"{checkpoint.path}: d2t has shape {list(checkpoint.shape(sources['d2t']))}, "
-                f"lm_head has {found} rows",
-                "fetch or copy the checkpoint again",
-            )
-        return found
-    if "d2t" in sources:
-        raise PrerequisiteError(
-            f"{checkpoint.path} has a map of draft tokens, but no lm_head for them",
-            "fetch or copy the checkpoint again",
-        )
-    return rows
+    mapped = mapped_rows(checkpoint, sources, "lm_head.weight")
+    if mapped is not None:
+        return mapped
+    return checkpoint.shape(sources["lm_head.weight"])[0] if "lm_head.weight" in sources else rows
 
 
 def _plan(
@@ -188,7 +177,7 @@ def _plan(
     sources: dict[str, str],
     oddities: list[str],
 ) -> Plan:
-    offsets, membership = sources.pop("d2t", None), sources.pop("t2d", None)
+    offsets, membership = sources.pop(OFFSETS, None), sources.pop(MEMBERSHIP, None)
     fit_lent(checkpoint, sources, fields["hidden"], fields["target_hidden"])
     taps = DEFAULT_TAPS if taken.places is None else len(taken.places)
     compare(checkpoint, sources, eagle_shapes(fields, taps, sources))

@@ -10,6 +10,13 @@ from specbench.errors import PrerequisiteError
 from specbench.models.heads.files import BESIDE, Checkpoint
 from specbench.models.heads.layouts.fit import fit_hidden, vocabulary_of
 from specbench.models.heads.layouts.llama_config import said
+from specbench.models.heads.layouts.token_maps import (
+    MAPS,
+    MEMBERSHIP,
+    OFFSETS,
+    map_length,
+    mapped_rows,
+)
 from specbench.models.heads.plan import Plan, claim, compare, require_matrices, require_plain
 from specbench.models.heads.target_facts import Target
 
@@ -29,7 +36,7 @@ def plan_medusa(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
     """
     names = _names(checkpoint, layout)
     sources = claim(checkpoint, names, _canonical)
-    token_map = sources.pop(_TOKEN_MAP, None)
+    maps = _maps(checkpoint, sources)
     require_matrices(checkpoint, sources)
     require_plain(checkpoint, list(sources.values()))
     heads, blocks = _counts(checkpoint, sources)
@@ -40,14 +47,17 @@ def plan_medusa(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
     projections = [name for name in sources if name.endswith("projection.weight")]
     rows = [checkpoint.shape(sources[name])[0] for name in projections]
     configured = said(checkpoint.config, "vocab_size", int, str(checkpoint.path))
-    if token_map is None and rows:
+    if not maps and rows:
         _refuse_missing_map(checkpoint, rows[0], configured, target)
-    stated = [] if token_map is not None or not rows else [(sources[projections[0]], rows[0])]
+    mask = maps.get(MEMBERSHIP)
+    stated = [] if mask is None else [(mask, checkpoint.shape(mask)[0])]
+    if not maps and rows:
+        stated = [(sources[projections[0]], rows[0])]
     vocabulary, more = vocabulary_of(checkpoint, stated, configured, target)
     drafted = vocabulary if not rows else rows[0]
     whole: tuple[str, ...] = ()
-    if token_map is not None:
-        drafted = _mapped(checkpoint, token_map)
+    if maps:
+        drafted = map_length(checkpoint, maps.get(OFFSETS) or maps[_TOKEN_MAP])
         whole = tuple(n for n, r in zip(projections, rows, strict=True) if r > drafted)
     wanted = {n: vocabulary or rows[0] if n in whole else drafted or 0 for n in projections}
     fields: dict[str, Any] = {
@@ -66,7 +76,9 @@ def plan_medusa(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
         fields,
         ((-1, "final"),),
         sources,
-        ids=token_map,
+        offsets=maps.get(OFFSETS),
+        membership=mask,
+        ids=maps.get(_TOKEN_MAP),
         rows_of_map=whole,
         oddities=(*odd, *more),
     )
@@ -75,22 +87,23 @@ def plan_medusa(checkpoint: Checkpoint, layout: str, target: Target | None) -> P
 def _names(checkpoint: Checkpoint, layout: str) -> list[str]:
     """Tensors of the heads: by their prefix among a model's, or those of a file beside it."""
     if layout == "merged":
-        return [name for name in checkpoint.files if name.startswith(_MERGED)]
+        return [n for n in checkpoint.files if n.startswith(_MERGED) or n in MAPS]
     beside = [name for name, file in checkpoint.files.items() if file.name in BESIDE]
     others = checkpoint.files.keys() - set(beside)
     with_model = any("layers.0." in name for name in others)
     return beside if beside and with_model else list(checkpoint.files)
 
 
-def _mapped(checkpoint: Checkpoint, token_map: str) -> int:
-    """Tokens of a map."""
-    shape = checkpoint.shape(token_map)
-    if len(shape) != 1:
+def _maps(checkpoint: Checkpoint, sources: dict[str, str]) -> dict[str, str]:
+    """Maps by kind, taken out of the tensors: ``token_map`` alone, or ``d2t`` with its mask."""
+    mapped_rows(checkpoint, sources)
+    found = {name: sources.pop(name) for name in (_TOKEN_MAP, *MAPS) if name in sources}
+    if _TOKEN_MAP in found and len(found) > 1:
         raise PrerequisiteError(
-            f"{checkpoint.path}: token_map has shape {list(shape)}, expected one entry per token",
-            "fetch or copy the checkpoint again",
+            f"{checkpoint.path} has two maps of draft tokens: {_TOKEN_MAP} and {OFFSETS}",
+            "keep the one that is meant",
         )
-    return shape[0]
+    return found
 
 
 def _shapes(fields: Mapping[str, Any], rows: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
@@ -113,7 +126,7 @@ def _canonical(name: str) -> str | None:
         return f"heads.{found[1]}.projection.weight"
     if name == "lm_head.weight":
         return "projection.weight"
-    return _TOKEN_MAP if name == _TOKEN_MAP else None
+    return name if name in (_TOKEN_MAP, *MAPS) else None
 
 
 def _counts(checkpoint: Checkpoint, sources: Mapping[str, str]) -> tuple[int, int]:
@@ -187,7 +200,7 @@ def _refuse_missing_map(
     wanted = target.vocabulary if target is not None else configured
     if isinstance(wanted, int) and rows < wanted:
         raise PrerequisiteError(
-            f"{checkpoint.path}: the heads have {rows} of {wanted} tokens and no token_map to say "
-            "which",
+            f"{checkpoint.path}: the heads have {rows} of {wanted} tokens and no token_map or d2t "
+            "to say which",
             "get the map from the heads' authors; a guess would draft wrong tokens",
         )

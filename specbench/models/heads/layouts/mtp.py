@@ -17,6 +17,7 @@ from specbench.models.heads.layouts.fp8 import BLOCK, BLOCK_SCALE, ROW_SCALE, ch
 from specbench.models.heads.layouts.llama_config import said, text_config
 from specbench.models.heads.layouts.mtp_names import FRAMES, NEXTN_SHARED
 from specbench.models.heads.layouts.mtp_switches import reason, switches_of
+from specbench.models.heads.layouts.token_maps import MAPS, MEMBERSHIP, OFFSETS, mapped_rows
 from specbench.models.heads.plan import PLAIN_TYPES, Plan, claim, compare, require, require_matrices
 from specbench.models.heads.target_facts import Target
 
@@ -41,6 +42,8 @@ def plan_mtp(checkpoint: Checkpoint, layout: str, target: Target | None) -> Plan
     known = FRAMES[layout] | (NEXTN_SHARED if layout == "nextn" else {})
 
     def rename(name: str) -> str | None:
+        if name in MAPS:
+            return name
         inner = name.removeprefix(prefix)
         own = f"layer.{inner}" if inner != name else None
         return known.get(inner, own)
@@ -48,19 +51,13 @@ def plan_mtp(checkpoint: Checkpoint, layout: str, target: Target | None) -> Plan
     sources = claim(checkpoint, weights, rename)
     require(checkpoint, sources, *FRAMES[layout].values(), "layer.input_layernorm.weight")
     require_matrices(checkpoint, sources)
-    _refuse_quantised(checkpoint, weights, scales)
+    _refuse_quantised(checkpoint, [name for name in weights if name not in MAPS], scales)
     config = _config(checkpoint)
+    rows, drafted, odd = _vocabulary(checkpoint, sources, config, target)
+    offsets, membership = sources.pop(OFFSETS, None), sources.pop(MEMBERSHIP, None)
     hidden = _hidden(checkpoint, sources)
     fit_hidden(checkpoint, hidden, target)
     _fit_layer(checkpoint, sources, target)
-    stated = [
-        (sources[name], checkpoint.shape(sources[name])[0])
-        for name in ("embed_tokens.weight", "head.weight")
-        if name in sources
-    ]
-    where = str(checkpoint.path)
-    configured = said(config, "vocab_size", int, where)
-    _, odd = vocabulary_of(checkpoint, stated, configured, target)
     switches = switches_of(layout, str(config.get("model_type", "")))
     odd += _odd(checkpoint, config, layout, modules, number)
     odd.append(reason(layout, switches))
@@ -70,6 +67,8 @@ def plan_mtp(checkpoint: Checkpoint, layout: str, target: Target | None) -> Plan
         "order": switches.order,
         "recycle": switches.recycle,
         "zero_first": switches.zero_first,
+        "vocabulary": rows,
+        "draft_vocabulary": drafted,
     }
     if switches.centred_norms:
         fields["centred_norms"] = True
@@ -82,6 +81,8 @@ def plan_mtp(checkpoint: Checkpoint, layout: str, target: Target | None) -> Plan
         ((-1, "final"),),
         sources,
         scales=scales,
+        offsets=offsets,
+        membership=membership,
         block=block,
         oddities=tuple(odd),
     )
@@ -90,7 +91,22 @@ def plan_mtp(checkpoint: Checkpoint, layout: str, target: Target | None) -> Plan
 def _belongs(name: str, prefix: str, layout: str) -> bool:
     """Whether a tensor is the first module's; Qwen's frame stands outside of its layers."""
     outside = layout == "qwen" and name.startswith("mtp.") and not name.startswith("mtp.layers.")
-    return name.startswith(prefix) or outside
+    return name.startswith(prefix) or outside or name in MAPS
+
+
+def _vocabulary(
+    checkpoint: Checkpoint,
+    sources: Mapping[str, str],
+    config: Mapping[str, Any],
+    target: Target | None,
+) -> tuple[int | None, int | None, list[str]]:
+    """V, Vd, and what is odd about them."""
+    drafted = mapped_rows(checkpoint, sources, "head.weight")
+    names = [MEMBERSHIP, "embed_tokens.weight", *([] if drafted else ["head.weight"])]
+    stated = [(sources[n], checkpoint.shape(sources[n])[0]) for n in names if n in sources]
+    configured = said(config, "vocab_size", int, str(checkpoint.path))
+    rows, odd = vocabulary_of(checkpoint, stated, configured, target)
+    return rows, drafted or rows, odd
 
 
 def _hidden(checkpoint: Checkpoint, sources: Mapping[str, str]) -> int:

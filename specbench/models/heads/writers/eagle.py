@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import torch
 from torch import Tensor
 
 from specbench.decoding.protocols import Tap
 from specbench.errors import UsageError
 from specbench.models.heads.configs import EagleConfig, HeadCheckpoint
+from specbench.models.heads.writers.token_maps import offsets_of
 
 Parts = tuple[Mapping[str, object], Mapping[str, Tensor]]
 
@@ -124,7 +124,6 @@ def _flat3(checkpoint: HeadCheckpoint, architecture: str) -> Parts:
 
 
 def _llama(config: EagleConfig, checkpoint: HeadCheckpoint) -> dict[str, object]:
-    weight = next(iter(checkpoint.tensors.values()))
     return {
         "model_type": "llama",
         "hidden_size": config.hidden,
@@ -141,7 +140,7 @@ def _llama(config: EagleConfig, checkpoint: HeadCheckpoint) -> dict[str, object]
         "hidden_act": config.activation,
         "attention_bias": config.attention_bias,
         "tie_word_embeddings": False,
-        "torch_dtype": str(weight.dtype).removeprefix("torch."),
+        "torch_dtype": str(checkpoint.dtype).removeprefix("torch."),
     }
 
 
@@ -168,11 +167,8 @@ def _speculators(kind: str, checkpoint: HeadCheckpoint) -> dict[str, object]:
 
 def _with_map(checkpoint: HeadCheckpoint, config: EagleConfig) -> dict[str, Tensor]:
     """The tensors, with the draft vocabulary as offsets ``d2t`` and membership ``t2d``."""
-    tensors = dict(checkpoint.tensors)
-    ids = tensors.pop("target_ids", None)
-    if ids is not None:
-        tensors["d2t"] = ids - torch.arange(len(ids))
-        tensors["t2d"] = torch.zeros(config.vocabulary, dtype=torch.bool).index_fill(0, ids, True)
+    tensors = {**checkpoint.tensors, **offsets_of(checkpoint.tensors, config.vocabulary)}
+    tensors.pop("target_ids", None)
     return tensors
 
 

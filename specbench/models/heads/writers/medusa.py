@@ -8,33 +8,32 @@ from torch import Tensor
 
 from specbench.errors import UsageError
 from specbench.models.heads.configs import HeadCheckpoint, MedusaConfig
+from specbench.models.heads.writers.token_maps import offsets_of, stated
 
 Parts = tuple[Mapping[str, object], Mapping[str, Tensor]]
 
 
 def v1(checkpoint: HeadCheckpoint) -> Parts:
-    """A list of heads, each with blocks and a projection of its own."""
+    """A list of heads, each with blocks and a projection: one for all is written for each."""
     config = _config(checkpoint)
-    if config.projection != "own" or config.draft_vocabulary != config.vocabulary:
-        raise UsageError(
-            "layout v1 needs a projection over the whole vocabulary per head", _hint(config)
-        )
-    return _authors(config), _numbered(checkpoint, config)
+    if config.projection == "target":
+        raise UsageError("layout v1 needs projections, the heads have none", _hint(config))
+    return _authors(checkpoint), _numbered(checkpoint)
 
 
 def v2(checkpoint: HeadCheckpoint) -> Parts:
     """Blocks alone; the projection is the target's."""
     config = _config(checkpoint)
     if config.projection != "target":
-        raise UsageError("layout v2 has no projections, the head has", _hint(config))
-    return {**_authors(config), "version": "2"}, _numbered(checkpoint, config)
+        raise UsageError("layout v2 has no projections, the heads have", _hint(config))
+    return {**_authors(checkpoint), "version": "2"}, _numbered(checkpoint)
 
 
 def vllm(checkpoint: HeadCheckpoint) -> Parts:
     """vLLM's names; one projection or one per head, and a map of a smaller vocabulary."""
     config = _config(checkpoint)
     if config.projection == "target":
-        raise UsageError("vLLM's layout needs projections, the head has none", _hint(config))
+        raise UsageError("vLLM's layout needs projections, the heads have none", _hint(config))
     tensors: dict[str, Tensor] = {}
     for name, tensor in checkpoint.tensors.items():
         head, _, rest = name.removeprefix("heads.").partition(".")
@@ -65,28 +64,38 @@ def _config(checkpoint: HeadCheckpoint) -> MedusaConfig:
     return checkpoint.config
 
 
-def _authors(config: MedusaConfig) -> dict[str, object]:
+def _authors(checkpoint: HeadCheckpoint) -> dict[str, object]:
+    config = _config(checkpoint)
     return {
         "base_model_name_or_path": "",
         "hidden_size": config.hidden,
         "vocab_size": config.vocabulary,
+        **stated(checkpoint.tensors),
         "medusa_num_heads": config.heads,
         "medusa_num_layers": config.blocks,
     }
 
 
-def _numbered(checkpoint: HeadCheckpoint, config: MedusaConfig) -> dict[str, Tensor]:
-    """Names of a list of lists: ``head.place.linear.weight``, the projection behind the blocks."""
-    tensors: dict[str, Tensor] = {}
+def _numbered(checkpoint: HeadCheckpoint) -> dict[str, Tensor]:
+    """Names of a list of lists: ``head.place.linear.weight``, the projection behind the blocks.
+
+    The map of a smaller vocabulary is EAGLE-3's, which no other program looks for here.
+    """
+    config = _config(checkpoint)
+    tensors = offsets_of(checkpoint.tensors, config.vocabulary)
     for name, tensor in checkpoint.tensors.items():
         head, _, rest = name.removeprefix("heads.").partition(".")
-        if rest == "projection.weight":
+        if name == "projection.weight":
+            tensors |= {f"{i}.{config.blocks}.weight": tensor for i in range(config.heads)}
+        elif rest == "projection.weight":
             tensors[f"{head}.{config.blocks}.weight"] = tensor
-        else:
+        elif name != "target_ids":
             block, _, kind = rest.removeprefix("blocks.").partition(".")
             tensors[f"{head}.{block}.linear.{kind}"] = tensor
     return tensors
 
 
 def _hint(config: MedusaConfig) -> str:
-    return "use layout v2" if config.projection == "target" else "use layout vllm or v1"
+    if config.projection == "target":
+        return "use layout v2, or write the heads in full, with the target's projection"
+    return "use layout vllm or v1"

@@ -12,6 +12,7 @@ from specbench.models.heads.configs import HeadCheckpoint, MtpConfig
 from specbench.models.heads.layouts.mtp_names import FRAMES, NEXTN_SHARED
 from specbench.models.heads.layouts.mtp_switches import Switches, switches_of
 from specbench.models.heads.writers.eagle import SPECULATORS_VERSION
+from specbench.models.heads.writers.token_maps import offsets_of, stated
 
 Parts = tuple[Mapping[str, object], Mapping[str, Tensor]]
 
@@ -20,13 +21,14 @@ def nextn(checkpoint: HeadCheckpoint) -> Parts:
     """Layer L behind the target's L layers, as DeepSeek-V3 and GLM-4.5 have it."""
     config = _config(checkpoint, "nextn")
     prefix = f"model.layers.{config.target.layers}."
-    return _target(config), _renamed(checkpoint, prefix, "nextn", NEXTN_SHARED)
+    return _target(checkpoint, config), _renamed(checkpoint, prefix, "nextn", NEXTN_SHARED)
 
 
 def mimo(checkpoint: HeadCheckpoint) -> Parts:
     """``model.mtp_layers.0``, as MiMo-7B has it."""
     config = _config(checkpoint, "mimo")
-    return _target(config), _renamed(checkpoint, "model.mtp_layers.0.", "mimo", {})
+    tensors = _renamed(checkpoint, "model.mtp_layers.0.", "mimo", {})
+    return _target(checkpoint, config), tensors
 
 
 def speculators(checkpoint: HeadCheckpoint) -> Parts:
@@ -38,6 +40,7 @@ def speculators(checkpoint: HeadCheckpoint) -> Parts:
         "speculators_model_type": "mtp",
         "speculators_version": SPECULATORS_VERSION,
         "num_nextn_predict_layers": 1,
+        **stated(checkpoint.tensors),
         "transformer_layer_config": _plain(config),
         "speculators_config": {
             "algorithm": "mtp",
@@ -66,9 +69,13 @@ def _config(checkpoint: HeadCheckpoint, layout: str) -> MtpConfig:
 def _renamed(
     checkpoint: HeadCheckpoint, prefix: str, layout: str, shared: dict[str, str]
 ) -> dict[str, Tensor]:
+    """Tensors in a layout's names; the map of a smaller vocabulary is EAGLE-3's, at the top."""
+    assert isinstance(checkpoint.config, MtpConfig), checkpoint.family
     frame = {ours: theirs for theirs, ours in (FRAMES[layout] | shared).items()}
-    tensors: dict[str, Tensor] = {}
+    tensors = offsets_of(checkpoint.tensors, checkpoint.config.target.vocabulary)
     for name, tensor in checkpoint.tensors.items():
+        if name == "target_ids":
+            continue
         if name in frame:
             tensors[prefix + frame[name]] = tensor
         elif name.startswith("layer."):
@@ -93,5 +100,5 @@ def _plain(config: MtpConfig) -> dict[str, Any]:
     }
 
 
-def _target(config: MtpConfig) -> dict[str, Any]:
-    return _plain(config) | {"num_nextn_predict_layers": 1}
+def _target(checkpoint: HeadCheckpoint, config: MtpConfig) -> dict[str, Any]:
+    return _plain(config) | {"num_nextn_predict_layers": 1} | stated(checkpoint.tensors)
