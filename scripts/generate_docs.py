@@ -59,6 +59,51 @@ Every number in a table is computed from the recorded traces by the definition b
 different versions are not compared. Unit 1 is a plain ratio, x is a speed-up.
 
 {markdown([simple(definition) for definition in DEFINITIONS.values()])}
+
+{PREDICTED}"""
+
+
+PREDICTED = """## The predicted speed-up
+
+Before the first measured request every arm decodes some steps on other prompts, in turn with plain,
+at each temperature and concurrency of the run, with its own drafter and batch. The costs go into
+`manifest.json` under `calibration.steps`; nothing of this pass enters a measured time. With them
+
+    predicted_speedup = committed / (n_drafted x (d + v + o) + n_idle x idle)
+                      = E / (share x (d + v + o) + (1 - share) x idle)
+
+| symbol | what | unit |
+| --- | --- | --- |
+| E | tokens per decode step, of the requests behind `speedup` | tokens/step |
+| share | of their steps, those that drafted; in a batch one draft is enough | 1 |
+| t1 | median decode step of plain in the pass (`t1_ms`) | ms |
+| d | median time in the phases `draft` and `refill` / t1 | 1 |
+| v | median time in the phase `verify` / t1, at the width of `verified` nodes | 1 |
+| o | the rest of the median step / t1: accept, commit, evidence, host | 1 |
+| idle | median step in which nothing was drafted / t1 | 1 |
+
+Where every step drafts, this is the textbook's E / (K c + v(K + 1) + o) with the K drafting steps
+together in d. In the table E is the stat `accept_length`, the share is `drafted`, and `step` is
+d + v + o, the whole median step. Timed are about 24 steps of each arm with a whole draft, within
+six rounds: drafts that the end of a short request cuts, and batches that are no longer full, are
+left out. E and share are of the measured requests, d, v, o and idle are not; so `prediction_error`,
+(predicted - measured) / measured, says how far steps explain the time. What takes it away from 0:
+
+- Medians of some two dozen steps stand for means; their scatter is not in the interval, which
+  resamples prompts and takes costs as exact. Load that comes or goes after the pass is an error.
+- Contexts of the pass are short: a prompt of median length and few tokens behind it. Attention over
+  long contexts, and drafters that slow down with them, cost more than was seen.
+- One cost stands for all drafts of an arm. Where their widths vary (`ngram`, `suffix`, drafts that
+  stop early, the last steps of a request), v holds at the mean of `verified` in the pass.
+- A drafter that learns from request to request knows nothing in the pass.
+- `speedup` at concurrency 1 has no prefill in it, and neither has the prediction; at higher
+  concurrency it is a makespan, with prefills and with batches that empty, and `speedup_e2e` (stat
+  `e2e` of the error) has prefill always: predictions then are too far from 1.
+- Steps without a draft that the pass did not meet are taken as plain's; the column `method` says
+  so, and how many steps were timed.
+
+Servers and engines without ticks, arms with K = 0 and drafters that never drafted in the pass have
+no prediction, with the reason in the table. Runs from before steps were timed have no such rows.
 """
 
 

@@ -135,7 +135,8 @@ class Manifest:
 
     ``experiment`` is the resolved configuration, ``planned`` the number of records a complete run
     holds, ``memory`` the bytes each arm holds once loaded, ``calibration`` the seconds per token
-    and first-request times seen in warm-up, ``prompts`` statistics of the chosen prompts by suite.
+    and first-request times seen in warm-up and the costs of steps (``core.step_costs``; older runs
+    do not have them), ``prompts`` statistics of the chosen prompts by suite.
     """
 
     run: str

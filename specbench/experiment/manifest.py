@@ -63,6 +63,7 @@ def build_manifest(
                 f"{arm}@{concurrency}": seconds
                 for (arm, concurrency), seconds in calibration.speed.measured.items()
             },
+            "steps": _plain(asdict(calibration.steps)),
         },
         memory={name: asdict(engine.memory(name)) for name in prepared.arm_names},
         engine={name: _plain(fact) for name, fact in facts.items()} | {"name": engine.name},

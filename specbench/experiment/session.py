@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -13,6 +13,7 @@ from specbench.core.request import Request
 from specbench.core.trace import Trace
 from specbench.engines.protocol import Engine, EngineFactory
 from specbench.experiment.manifest import build_manifest
+from specbench.experiment.other_targets import other_targets
 from specbench.experiment.prepare import Prepared
 from specbench.experiment.schema import check
 from specbench.experiment.server_arms import require_installed
@@ -36,6 +37,7 @@ from specbench.measure.estimate import (
 from specbench.measure.requests import check_prompts
 from specbench.measure.runner import Outcome, Runner
 from specbench.measure.stages import open_stages, server_starts
+from specbench.measure.step_times import time_steps
 from specbench.results.read import Recorded
 from specbench.results.resume import refuse_changes, refuse_other_identity, reopen
 from specbench.results.store import (
@@ -129,6 +131,8 @@ class Session:
         try:
             rendered = check_prompts(engine, self.prepared.selection)
             begun, calibration = self._begin(engine, hooks)
+            for line in other_targets(engine.describe()):
+                hooks.note(line)
             if self.budget_s is not None and self.resume is None:
                 self._shrink(calibration, hooks)
             folder = self._folder(engine, calibration, rendered.template)
@@ -161,7 +165,20 @@ class Session:
             engine, prepared.conditions, names, requests, monotonic, spare=spare
         )
         self._fill_caches(engine, [name for name in names if name not in calibration.failed])
-        return begun, calibration
+        return begun, self._with_steps(engine, calibration, hooks)
+
+    def _with_steps(self, engine: Engine, calibration: Calibration, hooks: Hooks) -> Calibration:
+        """Time some steps of every arm; a resumed run keeps what its manifest holds."""
+        if self.resume is not None or not calibration.ticks:
+            return calibration
+        hooks.note("timing some steps of every arm")
+        prepared = self.prepared
+        arms = {arm.name: 0 if arm.plain else arm.k for arm in prepared.arms}
+        prompts = prepared.warmup_prompts()
+        measured = {(name, p.id) for name, chosen in prepared.selection.items() for p in chosen}
+        other = not any((name, p.id) in measured for name, rest in prompts.items() for p in rest)
+        steps = time_steps(engine, prepared.conditions, arms, prompts, other_prompts=other)
+        return replace(calibration, steps=steps)
 
     def _warm(self, engine: Engine, arm: str) -> Mapping[str, object]:
         """Warm up an arm that was just started."""

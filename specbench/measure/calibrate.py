@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from specbench.core.request import Request
+from specbench.core.request import Request, Sampling
+from specbench.core.step_costs import StepCosts
 from specbench.core.suite import Prompt
 from specbench.core.warm_up import warm_up_key
 from specbench.engines.protocol import Engine
@@ -13,6 +14,7 @@ from specbench.errors import SpecbenchError
 from specbench.measure.clock import Clock
 from specbench.measure.estimate import Speed
 from specbench.measure.requests import Conditions, Ready, build_request
+from specbench.metrics.phases import NO_TICKS
 from specbench.metrics.timeline import output_tokens
 
 WARMUP_TOKENS = 8
@@ -23,12 +25,15 @@ WARMUP_TOKENS = 8
 class Calibration:
     """What warm-up showed: the time of each arm's first request and seconds per output token.
 
-    ``failed`` holds, by arm, why it could not be warmed up.
+    ``failed`` holds, by arm, why it could not be warmed up; ``ticks`` says whether the engine
+    recorded any, and ``steps`` what was then timed from them (``step_times``).
     """
 
     first_request_ms: Mapping[str, float]
     speed: Speed
     failed: Mapping[str, str] = field(default_factory=dict)
+    ticks: bool = False
+    steps: StepCosts = field(default_factory=lambda: StepCosts(reason=NO_TICKS))
 
 
 def warmup_requests(
@@ -42,17 +47,32 @@ def warmup_requests(
     short: list[Request] = []
     long: list[Request] = []
     for sampling in conditions.samplings:
-        ready: list[Request] = []
-        for suite, chosen in prompts.items():
-            for prompt in chosen:
-                key = warm_up_key(suite, prompt.id, sampling.temperature)
-                built = build_request(engine, conditions, prompt, key, sampling, (), tokens)
-                if isinstance(built, Ready):
-                    ready.append(built.request)
-        ready.sort(key=_length)
+        ready = warm_requests(engine, conditions, prompts, sampling, tokens)
         short.extend(ready[:1])
         long.extend(ready[1:][-1:])
     return short + long
+
+
+def warm_requests(
+    engine: Engine,
+    conditions: Conditions,
+    prompts: Mapping[str, Sequence[Prompt]],
+    sampling: Sampling,
+    tokens: int,
+) -> list[Request]:
+    """First turns that can be sent, outside the measurement, the shortest prompt first.
+
+    Args:
+        tokens: longest output of each.
+    """
+    ready: list[Request] = []
+    for suite, chosen in prompts.items():
+        for prompt in chosen:
+            key = warm_up_key(suite, prompt.id, sampling.temperature)
+            built = build_request(engine, conditions, prompt, key, sampling, (), tokens)
+            if isinstance(built, Ready):
+                ready.append(built.request)
+    return sorted(ready, key=_length)
 
 
 def calibrate(
@@ -99,11 +119,11 @@ def calibrate(
             tokens = sum(map(output_tokens, engine.run(arm, timed, concurrency)))
             if tokens:
                 measured[arm, concurrency] = (clock() - start) / 1e9 / tokens
-    engine.drain_ticks()
+    ticks = bool(engine.drain_ticks())
     engine.drain_windows()
     slowest = max(measured.values(), default=0.0)
     reasons = {arm: error.message for arm, error in failed.items()}
-    return Calibration(first, Speed("measured in warm-up", slowest, measured), reasons)
+    return Calibration(first, Speed("measured in warm-up", slowest, measured), reasons, ticks)
 
 
 def warm_start(

@@ -138,6 +138,20 @@ _TABLE = (
         2,
     ),
     Definition(
+        "predicted_speedup",
+        "sum of committed / (drafted steps x (d + v + o) + idle steps x idle) over the requests "
+        "behind speedup; d drafting and refill, v verification, o the rest of a step that drafts, "
+        "idle a step that drafts nothing, each a median over plain's median decode step, timed "
+        "before the run on other prompts; accept_length and drafted: tokens per step and share of "
+        "steps with a draft",
+        "x, 1, tokens/step",
+    ),
+    Definition(
+        "prediction_error",
+        "(predicted_speedup - measured) / measured: value against speedup, e2e against speedup_e2e",
+        "1",
+    ),
+    Definition(
         "phases",
         "time per phase: union of its spans over all ticks; unattributed = ticks less the union "
         "of all spans",

@@ -25,8 +25,8 @@ def phases(ticks: Sequence[Tick]) -> dict[str, Quantity]:
     if missing is not None:
         return {"unattributed": missing}
     names = dict.fromkeys(span.phase for tick in ticks for span in tick.spans)
-    table = {name: _ms(_covered(ticks, {name}), len(ticks)) for name in names}
-    table["unattributed"] = _ms(_duration(ticks) - _covered(ticks, names), len(ticks))
+    table = {name: _ms(covered(ticks, {name}), len(ticks)) for name in names}
+    table["unattributed"] = _ms(_duration(ticks) - covered(ticks, names), len(ticks))
     return table
 
 
@@ -36,7 +36,7 @@ def span_coverage(ticks: Sequence[Tick]) -> Quantity:
     if missing is not None:
         return missing
     names = {span.phase for tick in ticks for span in tick.spans}
-    return Quantity(_covered(ticks, names) / _duration(ticks), "1", n=len(ticks))
+    return Quantity(covered(ticks, names) / _duration(ticks), "1", n=len(ticks))
 
 
 def host_share(ticks: Sequence[Tick]) -> Quantity:
@@ -45,7 +45,7 @@ def host_share(ticks: Sequence[Tick]) -> Quantity:
     missing = _absent(decode, "1")
     if missing is not None:
         return missing
-    return Quantity(1 - _covered(decode, FORWARDS) / _duration(decode), "1", n=len(decode))
+    return Quantity(1 - covered(decode, FORWARDS) / _duration(decode), "1", n=len(decode))
 
 
 def _absent(ticks: Sequence[Tick], unit: str) -> Quantity | None:
@@ -60,7 +60,8 @@ def _duration(ticks: Sequence[Tick]) -> int:
     return sum(tick.end_ns - tick.start_ns for tick in ticks)
 
 
-def _covered(ticks: Sequence[Tick], names: Iterable[str]) -> int:
+def covered(ticks: Sequence[Tick], names: Iterable[str]) -> int:
+    """Nanoseconds of these ticks in which a span of one of these phases was running."""
     wanted = set(names)
     return sum(
         length(

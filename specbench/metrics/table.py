@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from specbench.core.arm import PLAIN, ArmMemory
-from specbench.core.quantity import Quantity, nothing
+from specbench.core.quantity import Missing, Quantity, nothing
+from specbench.core.step_costs import ArmCosts
 from specbench.core.trace import Finish, Tick, Trace, Window
 from specbench.metrics import acceptance, alpha, latency, phases, speedup, tallies, throughput
 from specbench.metrics.degenerate import degenerate_share, sound_keys
 from specbench.metrics.identities import require_valid
 from specbench.metrics.memory import memory as memory_rows
+from specbench.metrics.predicted import UNCALIBRATED, predicted_speedup, prediction_error
 from specbench.metrics.totals import Totals, not_split, totals_of
 from specbench.metrics.units import Pair, only, pairs
 
@@ -52,14 +54,16 @@ def measure_cell(
     seed: int,
     windows: Sequence[Window] = (),
     k: int | None = None,
+    costs: ArmCosts | Missing = UNCALIBRATED,
 ) -> dict[str, Row]:
     """Metric -> stat -> quantity for one suite x temperature x concurrency x arm.
 
     Metric names are the keys of ``definitions.DEFINITIONS``. Stats are ``value`` for a single
     number; ``mean``, ``p50``, ``p90``, ``p99`` for latencies; ``nondegenerate`` beside ``value``
     for accept_length, accept_rate and speedups; ``detectable`` for the smallest relative speed
-    difference the run could show; names of positions, phases and memory fields elsewhere. For a
-    category or another slice, pass the traces of the slice.
+    difference the run could show; ``e2e`` for the error against speedup_e2e; names of positions,
+    phases, memory fields and parts of the prediction elsewhere. For a category or another slice,
+    pass the traces of the slice.
 
     Args:
         traces_of_arm: every trace of the arm in this cell, failed ones included.
@@ -70,6 +74,7 @@ def measure_cell(
         seed: seed of all resampling; the same seed gives the same intervals.
         windows: counter windows of the arm in this cell, for engines that show no steps.
         k: the arm's longest draft; None where no arm was configured: then it bounds nothing.
+        costs: of the arm's decode steps, timed before the run, or why there are none.
 
     Raises:
         UsageError: a trace breaks an identity (``identities``); the message names the item.
@@ -85,7 +90,7 @@ def measure_cell(
     table["memory"] = memory_rows(memory)
     table["requests"] = _requests(traces_of_arm, joined)
     table |= _latencies(traces_of_arm, seed)
-    table |= _against_plain(traces_of_arm, traces_of_plain, joined, seed)
+    table |= _against_plain(traces_of_arm, traces_of_plain, joined, costs, seed)
     _add_sound(table, traces_of_arm, traces_of_plain, joined, windows, seed)
     return table
 
@@ -170,6 +175,7 @@ def _against_plain(
     arm: Sequence[Trace],
     plain: Sequence[Trace],
     joined: Sequence[Pair],
+    costs: ArmCosts | Missing,
     seed: int,
 ) -> dict[str, Row]:
     """Paired metrics, or why plain cannot be the other half of the pair."""
@@ -180,14 +186,17 @@ def _against_plain(
         return {
             "speedup": {VALUE: ratio, "detectable": share},
             "speedup_e2e": {VALUE: ratio},
+            "predicted_speedup": {VALUE: ratio},
+            "prediction_error": dict.fromkeys([VALUE, "e2e"], share),
             "ttft_overhead": dict.fromkeys(["mean", *latency.QUANTILES], nothing(reason, "ms")),
         }
+    decode, whole = speedup.speedup(joined, seed=seed), speedup.speedup_e2e(joined, seed=seed)
+    predicted = predicted_speedup(joined, costs, seed=seed)
     return {
-        "speedup": {
-            VALUE: speedup.speedup(joined, seed=seed),
-            "detectable": speedup.detectable(joined, seed=seed),
-        },
-        "speedup_e2e": {VALUE: speedup.speedup_e2e(joined, seed=seed)},
+        "speedup": {VALUE: decode, "detectable": speedup.detectable(joined, seed=seed)},
+        "speedup_e2e": {VALUE: whole},
+        "predicted_speedup": predicted,
+        "prediction_error": prediction_error(predicted[VALUE], {VALUE: decode, "e2e": whole}),
         "ttft_overhead": latency.ttft_overhead(joined, seed=seed),
     }
 

@@ -20,6 +20,7 @@ from specbench.report.cells import (
     memory,
     state,
 )
+from specbench.report.predictions import TITLE, predictions
 from specbench.report.prices import prices, verdicts
 from specbench.report.quality import qualities, signatures
 from specbench.results.summary import Summary
@@ -66,6 +67,7 @@ class ConsoleSummary:
         unpriced = footnoted(prices(summary))
         return [
             ("not available:", footnotes),
+            (f"{TITLE.lower()}:", predictions(summary)),
             ("is the output still the target's?", verdicts(summary)),
             ("no price:", unpriced),
             ("quality of answers, paired with plain:", qualities(summary)),

@@ -15,6 +15,7 @@ from specbench.report.cells import (
     memory,
     state,
 )
+from specbench.report.predictions import TITLE, predictions
 from specbench.report.prices import prices, verdicts
 from specbench.report.quality import qualities, signatures
 from specbench.results.summary import Summary
@@ -34,6 +35,7 @@ def markdown(summary: Summary) -> str:
     parts += _section("Quality of answers, paired with plain", qualities(summary))
     parts += _section("Quality was computed by", signatures(summary))
     parts += _section("Not available", footnoted(table))
+    parts += _section(TITLE, predictions(summary))
     parts += _section("Greedy outputs that differ from plain's", identities(summary))
     parts += _section("Without looping outputs", loops(summary))
     parts += _section("Warnings", summary.warnings)

@@ -11,9 +11,11 @@ from specbench.core.arm import PLAIN, ArmMemory
 from specbench.core.manifest import Manifest
 from specbench.core.quantity import Quantity
 from specbench.core.trace import Tick, Trace, Window
+from specbench.metrics.predicted import UNCALIBRATED
 from specbench.metrics.table import measure_cell
 from specbench.metrics.totals import not_split
 from specbench.results.read import Recorded
+from specbench.results.step_costs import PREDICTION, arm_costs, step_costs
 
 Part = TypeVar("Part", Tick, Window)
 
@@ -76,8 +78,9 @@ def cell_records(recorded: Recorded) -> dict[Cell, CellRecords]:
 
 
 def measure_cells(recorded: Recorded) -> dict[Cell, MeasuredCell]:
-    """Every cell of a run with all its metrics."""
+    """Every cell of a run with all its metrics, those of ``PREDICTION`` where steps were timed."""
     measured = {}
+    manifest, costs = recorded.manifest, step_costs(recorded.manifest)
     for cell, (traces, plain) in cell_records(recorded).items():
         # A block that also holds other categories has nothing that belongs to this one alone.
         shared = bool(cell.category) and cell.concurrency > 1
@@ -89,10 +92,15 @@ def measure_cells(recorded: Recorded) -> dict[Cell, MeasuredCell]:
             plain,
             ticks,
             _memory(recorded, cell),
-            seed=recorded.manifest.seed,
+            seed=manifest.seed,
             windows=windows,
-            k=_longest(recorded.manifest, cell.arm),
+            k=_longest(manifest, cell.arm),
+            costs=UNCALIBRATED
+            if costs is None
+            else arm_costs(costs, manifest, cell.arm, cell.temperature, cell.concurrency),
         )
+        if costs is None:
+            metrics = {name: row for name, row in metrics.items() if name not in PREDICTION}
         measured[cell] = MeasuredCell(traces, plain, tuple(ticks), tuple(windows), metrics)
     return measured
 

@@ -37,6 +37,19 @@ FIGURES = {
 }
 """Figures of a summary row -> metric and stat of the table."""
 
+PREDICTED_FIGURES = {
+    "predicted_speedup": ("predicted_speedup", "value"),
+    "predicted_length": ("predicted_speedup", "accept_length"),
+    "predicted_drafted": ("predicted_speedup", "drafted"),
+    "predicted_step": ("predicted_speedup", "step"),
+    "predicted_d": ("predicted_speedup", "d"),
+    "predicted_v": ("predicted_speedup", "v"),
+    "predicted_o": ("predicted_speedup", "o"),
+    "predicted_idle": ("predicted_speedup", "idle"),
+    "prediction_error": ("prediction_error", "value"),
+}
+"""The same for the prediction: its parts are there where it is, and older runs have none of it."""
+
 QUALITY_STATS = ("value", "plain", "difference", "p")
 
 FIDELITY_FIGURES = {
@@ -128,6 +141,11 @@ def _row(
         figures={
             name: figure_of(measured.metrics[metric][stat])
             for name, (metric, stat) in FIGURES.items()
+        }
+        | {
+            name: figure_of(measured.metrics[metric][stat])
+            for name, (metric, stat) in PREDICTED_FIGURES.items()
+            if stat in measured.metrics.get(metric, {})
         }
         | {
             name: figure_of(further[metric][stat])

@@ -18,6 +18,7 @@ from specbench.results.fidelity import measure_fidelity
 from specbench.results.items import COLUMNS as ITEM_COLUMNS
 from specbench.results.items import csv_text, item_rows
 from specbench.results.read import Recorded, RecordId
+from specbench.results.step_costs import PREDICTION
 from specbench.results.tables import table_rows
 from tests.results.records import MANIFEST, trace
 
@@ -55,8 +56,8 @@ def test_numbers_are_not_rounded_and_rows_come_back():
     assert parse_row(found) == ROW.measured("tpot", "p50", "tpot@1", quantity)
 
 
-def recorded():
-    found = Recorded(MANIFEST)
+def recorded(manifest=MANIFEST):
+    found = Recorded(manifest)
     for number, item in enumerate("ab"):
         for arm in ("plain", "ngram"):
             entry = trace(item, arm, start=1_000 * number + 100 * (arm == "ngram"))
@@ -71,8 +72,9 @@ def fidelity(measured):
 
 
 def test_every_metric_of_every_arm_is_a_row_with_its_definition():
-    measured = measure_cells(recorded())
-    rows = list(table_rows(MANIFEST, measured, {}, fidelity(measured)))
+    timed = replace(MANIFEST, calibration={"steps": {"arms": {}}})
+    measured = measure_cells(recorded(timed))
+    rows = list(table_rows(timed, measured, {}, fidelity(measured)))
     assert {row.arm for row in rows} == {"plain", "ngram"}
     assert {row.metric for row in rows} == {*DEFINITIONS, "greedy_identity", "fidelity", "price"}
     assert all(row.definition.startswith(f"{row.metric}@") for row in rows)
@@ -81,6 +83,11 @@ def test_every_metric_of_every_arm_is_a_row_with_its_definition():
         r for r in rows if (r.arm, r.metric, r.stat) == ("ngram", "greedy_identity", "identical")
     ]
     assert [(row.value, row.n) for row in identical] == [(2.0, 2)]
+    older = measure_cells(recorded())
+    left_out = {row.metric for row in rows} - {
+        r.metric for r in table_rows(MANIFEST, older, {}, {})
+    }
+    assert left_out == {*PREDICTION, "greedy_identity", "fidelity", "price"}
 
 
 def test_categories_with_two_prompts_have_rows_of_their_own():
