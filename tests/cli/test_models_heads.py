@@ -274,8 +274,11 @@ def test_new_heads_start_from_the_target(tmp_path, target):
         ).tensors
         for name, family in (("mtp", "mtp"), ("medusa", "medusa"), ("vllm", "medusa"))
     }
-    last = f"model.layers.{made.LAYERS - 1}.mlp.up_proj.weight"
-    assert torch.equal(found["mtp"]["layer.mlp.up_proj.weight"], weights[last].bfloat16().float())
+    norm = weights["model.norm.weight"].bfloat16().float()
+    assert torch.equal(found["mtp"]["norm.weight"], norm)
+    # Embedding first: what passes the target's hidden state on is the second half.
+    size = len(norm)
+    assert torch.equal(found["mtp"]["eh_proj.weight"][:, size:], torch.eye(size))
     assert not any(bool(t.any()) for t in found["medusa"].values())
     # No vocabulary file names added tokens, so the first ids are drafted.
     rows = found["vllm"]["heads.1.projection.weight"]

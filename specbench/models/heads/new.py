@@ -2,7 +2,8 @@
 
 Each starts close to something sane: EAGLE-1 repeats the target's own prediction, EAGLE-3 reads the
 target's upper tapped layer through the target's norm and output projection, Medusa repeats the
-target's prediction, an MTP module is the target's last layer once more.
+target's prediction, and so does an MTP module, whose layer adds little at first. (Started from the
+target's last layer instead it learns far more slowly: docs/training.md.)
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from specbench.models.heads.configs import (
 from specbench.models.heads.files import open_checkpoint
 from specbench.models.heads.layouts.mtp_switches import switches_of
 from specbench.models.heads.new_eagle import new_eagle1, new_eagle3
-from specbench.models.heads.new_maker import SMALL, Maker
+from specbench.models.heads.new_maker import SPREAD, Maker
 from specbench.models.heads.new_vocabulary import drafted_ids
 from specbench.models.heads.target_facts import TargetFacts, target_facts
 from specbench.models.heads.write import layouts_of
@@ -106,12 +107,15 @@ def _mtp(maker: Maker) -> HeadCheckpoint:
     found = sorted(name for name in maker.files.files if name.startswith(prefix))
     names = found or [f"{prefix}input_layernorm.weight"]
     norm, *layer = maker.from_target("model.norm.weight", *names)
-    tensors = {f"layer.{n.removeprefix(prefix)}": t for n, t in zip(names, layer, strict=True)}
+    tensors = {
+        f"layer.{name.removeprefix(prefix)}": maker.like(name, tensor)
+        for name, tensor in zip(names, layer, strict=True)
+    }
     place = 1 if switches.order == "embedding_first" else 0
     tensors |= {
         "enorm.weight": maker.ones(),
         "hnorm.weight": maker.ones(),
-        "eh_proj.weight": maker.passing(2, place, spread=SMALL),
+        "eh_proj.weight": maker.passing(2, place, spread=SPREAD),
         "norm.weight": norm,
     }
     shape = TargetShape(target.hidden, target.layers, target.vocabulary, target.model_type, target)

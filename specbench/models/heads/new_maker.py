@@ -52,6 +52,17 @@ class Maker:
         values = torch.randn(*shape, generator=self.generator) * spread
         return values.to(self.dtype)
 
+    def like(self, name: str, tensor: Tensor) -> Tensor:
+        """A new tensor in the place of one of a target's layer, by its name and shape.
+
+        Norms scale nothing, biases are 0, and what adds to the residual stream is small.
+        """
+        if tensor.dim() < 2:
+            fill = torch.ones_like if name.endswith("norm.weight") else torch.zeros_like
+            return fill(tensor)
+        adds = name.endswith(("o_proj.weight", "down_proj.weight"))
+        return self.noise(*tensor.shape, spread=SMALL if adds else SPREAD)
+
     def ones(self) -> Tensor:
         """Weights [H] of a norm that scales nothing."""
         return torch.ones(self.target.hidden, dtype=self.dtype)
