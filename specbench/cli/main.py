@@ -45,6 +45,7 @@ VERBS = {
     "replay": Verb(
         "specbench.cli.replay:replay", "Score drafts on recorded outputs, without decoding."
     ),
+    "train": Verb("specbench.cli.train:train", "Train a drafting head or a draft model."),
     "laws": Verb(
         "specbench.cli.laws:laws", "Check the output law of an acceptance sampler, ours or yours."
     ),

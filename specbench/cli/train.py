@@ -1,0 +1,91 @@
+"""`specbench train`: a recipe in, a drafting head in a published layout out."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from specbench.train.job.listeners import Outcome
+
+
+@click.command()
+@click.argument("recipe", metavar="RECIPE", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the training; a second call goes on there.  [default: train/NAME]",
+)
+@click.option(
+    "--data",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of prompts, answers and captured states; recipes may share it.  "
+    "[default: data in the folder of the training]",
+)
+@click.option(
+    "--max-minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=90.0,
+    show_default=True,
+    help="Stop behind the first step, answer or shard that ends later than this; the same command "
+    "goes on.",
+)
+def train(recipe: Path, out: Path | None, data: Path | None, max_minutes: float) -> None:
+    """Train a drafting head or a draft model as RECIPE (a TOML file) says.
+
+    The target writes and answers prompts, its hidden states along the answers are stored, and the
+    network learns from them; every few steps the drafter of inference is run on answers that were
+    kept back. All of it can be stopped at any time: the same command goes on.
+
+    Prints the folder of the exported head on stdout, or nothing while it is not finished.
+    """
+    began = time.monotonic()
+    from specbench.cli.training_progress import TrainingProgress
+    from specbench.models.checkpoint import require_torch
+    from specbench.train.recipe.schema import read_recipe
+
+    # A wrong recipe is found in a moment and without torch.
+    found = read_recipe(recipe)
+    require_torch()
+    from specbench.train.job.folder import JobFolder
+    from specbench.train.job.listeners import Listeners
+    from specbench.train.job.run import train
+
+    folder = out or Path("train") / found.name
+    job = JobFolder(folder, data or folder / "data")
+    with TrainingProgress() as progress:
+        outcome = train(
+            found,
+            recipe.read_text(encoding="utf-8"),
+            job,
+            Listeners(
+                progress.note,
+                progress.stage,
+                progress.moved,
+                progress.validated,
+                lambda: time.monotonic() - began > 60 * max_minutes,
+            ),
+        )
+    # Of several processes the first one speaks.
+    if outcome is not None:
+        _tell(outcome, job.head, folder)
+
+
+def _tell(outcome: Outcome, head: Path, folder: Path) -> None:
+    standing = outcome.standing
+    best = "" if standing.best is None else f", best accept length {standing.best:.2f}"
+    if not outcome.finished:
+        click.echo(
+            f"stopped at step {standing.step}{best}; the same command goes on ({folder})", err=True
+        )
+        return
+    click.echo(
+        f"{standing.stopped}{best} at step {standing.best_step}; curves: {folder / 'curves.png'}",
+        err=True,
+    )
+    click.echo(head)

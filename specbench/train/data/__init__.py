@@ -1,0 +1,1 @@
+"""What a head is trained on: prompts, the target's own answers to them, and what is left out."""

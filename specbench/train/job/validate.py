@@ -1,0 +1,134 @@
+"""How well a network drafts: the drafter of inference along answers that it was not trained on.
+
+Nothing here runs the training forward. The network is exported, read again by the code that reads
+published heads, and drafts at every token of the held-out answers (``engines.drafts``).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specbench.core.arm import ArmSpec
+from specbench.core.request import Limits, Request, RequestKey, Sampling, Stops
+from specbench.engines.drafts.flight import Recording
+from specbench.engines.drafts.replay import DraftReplay
+from specbench.errors import SpecbenchError
+from specbench.metrics.replayed import ReplayedRequest
+from specbench.models.opened import OpenedTarget
+from specbench.train.data.asked import Answered
+from specbench.train.methods.method import Method
+
+DRAFT = "trained"
+BATCH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """How a draft did on some answers of one temperature.
+
+    Attributes:
+        accept_length: tokens behind the first per decode step; expected above temperature 0.
+        alphas: by depth, chance that a draft there is accepted.
+    """
+
+    accept_length: float
+    alphas: tuple[float, ...]
+
+
+class HeldOut:
+    """Scores a network on held-out answers.
+
+    Args:
+        opened: opens what verifies the drafts of an exported network.
+        answers: held-out answers.
+        drafter: catalogue name of what runs the network.
+        k: longest draft.
+        options: of the drafter, beside ``model``.
+    """
+
+    def __init__(
+        self,
+        opened: Callable[[Path], OpenedTarget],
+        answers: Sequence[Answered],
+        drafter: str,
+        k: int,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._opened, self._drafter, self._k = opened, drafter, k
+        self._options = options
+        self._recordings: dict[float, list[Recording]] = defaultdict(list)
+        for one in answers:
+            self._recordings[one.temperature].append(_recording(one))
+
+    def of(self, method: Method, scratch: Path) -> dict[float, Drafted]:
+        """Temperature -> how the network as it stands drafts there.
+
+        Args:
+            scratch: where it is written meanwhile; removed afterwards.
+
+        Raises:
+            SpecbenchError: the disk is full, or nothing could be drafted along.
+        """
+        shutil.rmtree(scratch, ignore_errors=True)
+        try:
+            method.export(scratch)
+            return self.of_folder(scratch)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def of_folder(self, folder: Path) -> dict[float, Drafted]:
+        """The same of an exported network."""
+        replay = DraftReplay(self._opened(folder))
+        options = {**self._options, "model": str(folder)}
+        replay.load(ArmSpec(DRAFT, self._drafter, self._k, drafter_options=options))
+        ks = range(1, self._k + 1)
+        found = {}
+        for temperature, recordings in sorted(self._recordings.items()):
+            flights = list(replay.run(recordings, [*ks], BATCH))
+            results = [flight.result() for flight in flights if not flight.failed]
+            if not results:
+                why = next(flight.failed for flight in flights)
+                raise SpecbenchError(
+                    f"no held-out answer at temperature {temperature:g} could be drafted along: "
+                    f"{why}",
+                    "the network may be broken: train in another folder with a lower "
+                    "train.learning_rate",
+                )
+            found[temperature] = _drafted(results, self._k)
+        return found
+
+
+def figures(found: Mapping[float, Drafted]) -> dict[str, float]:
+    """As columns of the curves; ``accept_length`` is the mean over temperatures."""
+    row = {"accept_length": sum(one.accept_length for one in found.values()) / len(found)}
+    for temperature, one in found.items():
+        row[f"accept_length_t{temperature:g}"] = one.accept_length
+    depths = max(len(one.alphas) for one in found.values())
+    for depth in range(depths):
+        reached = [one.alphas[depth] for one in found.values() if depth < len(one.alphas)]
+        row[f"held_alpha_{depth + 1}"] = sum(reached) / len(reached)
+    return row
+
+
+def _recording(one: Answered) -> Recording:
+    key = RequestKey("held out", one.id, 0, one.temperature, 0)
+    limits = Limits(len(one.answer))
+    request = Request(key, one.prompt, Sampling(one.temperature), limits, Stops())
+    return Recording(request, one.answer)
+
+
+def _drafted(results: Sequence[ReplayedRequest], k: int) -> Drafted:
+    scores = [result.drafts[DRAFT] for result in results]
+    tokens = sum(result.tokens for result in results)
+    steps = sum(score.steps[k].count for score in scores)
+    alphas = []
+    for depth in range(k):
+        reached = sum(score.reached[depth] for score in scores)
+        if reached > 0:
+            alphas.append(sum(score.overlap[depth] for score in scores) / reached)
+    return Drafted(tokens / steps if steps else 1.0, tuple(alphas))

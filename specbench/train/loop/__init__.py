@@ -1,0 +1,1 @@
+"""The loop: batches, optimiser, schedule, checkpoints, curves."""

@@ -1,0 +1,1 @@
+"""What training minimises: one function per loss, each with its source."""

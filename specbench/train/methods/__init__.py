@@ -1,0 +1,1 @@
+"""Ways of training: what a batch is put through, and which loss comes out."""

@@ -1,0 +1,1 @@
+"""recipe.toml: what is trained, on what, and how."""
