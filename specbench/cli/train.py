@@ -47,7 +47,7 @@ def train(recipe: Path, out: Path | None, data: Path | None, max_minutes: float)
     began = time.monotonic()
     from specbench.cli.training_progress import TrainingProgress
     from specbench.models.checkpoint import require_torch
-    from specbench.train.recipe.schema import read_recipe
+    from specbench.train.recipe.read import read_recipe
 
     # A wrong recipe is found in a moment and without torch.
     found = read_recipe(recipe)

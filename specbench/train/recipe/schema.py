@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
@@ -152,25 +150,6 @@ class Recipe(Border):
     def family(self) -> str:
         """Of ``models.heads.configs.FAMILIES``, or ``model`` for a draft model."""
         return FAMILIES[self.method]
-
-
-def read_recipe(path: Path) -> Recipe:
-    """Read and check a recipe.
-
-    Raises:
-        UsageError: no such file, no TOML, or a wrong, missing, unknown or unread key.
-    """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UsageError(f"no recipe {path}", "check the path") from error
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", "name a file") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(
-            f"{path}: {error}", "a recipe is a TOML file, see docs/training.md"
-        ) from error
-    return recipe_of(data, str(path))
 
 
 def recipe_of(data: Mapping[str, Any], source: str) -> Recipe:

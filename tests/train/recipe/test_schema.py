@@ -4,7 +4,8 @@ import pytest
 
 from specbench.errors import UsageError
 from specbench.train.recipe.methods import DEFAULTS, DRAFTERS, FAMILIES, READ_BY
-from specbench.train.recipe.schema import Head, Recipe, Train, read_recipe, recipe_of
+from specbench.train.recipe.read import read_recipe
+from specbench.train.recipe.schema import Head, Recipe, Train, recipe_of
 
 PROMPTS = {"source": "library", "name": "lib", "count": 4}
 METHODS = ("medusa1", "medusa2", "blockwise", "eagle1", "eagle3", "mtp", "distill")

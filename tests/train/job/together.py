@@ -1,13 +1,16 @@
-"""One of several processes that train a toy together; started by ``test_ranks``."""
+"""One of two processes that train together: a toy, then a head; started by ``test_together``."""
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import torch
 
+from specbench.cli.main import call
 from specbench.train.capture.corpus import Corpus
 from specbench.train.capture.record import read_record
 from specbench.train.loop.ranks import joined
@@ -50,13 +53,18 @@ def run(name: str, ranks, data: Path, out: Path, stop: int, **how) -> None:
     torch.save(weights(method), data / f"{name}-{ranks.rank}.pt")
 
 
-def main(data: Path, out: Path, stop: int) -> None:
+def main(data: Path, out: Path, stop: int, recipe: Path) -> None:
     torch.set_num_threads(1)
     with joined(torch.device("cpu")) as ranks:
         run("begun", ranks, data, out / "one", stop)
         run("ended", ranks, data, out / "one", 1000)
         run("patience", ranks, data, out / "two", 1000, patience=1, validations=4)
+    said = io.StringIO(), io.StringIO()
+    with redirect_stdout(said[0]), redirect_stderr(said[1]):
+        code = call(["train", str(recipe), "--out", str(out / "job")])
+    found = {"code": code, "out": said[0].getvalue(), "err": said[1].getvalue()}
+    (data / f"job-{ranks.rank}.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
