@@ -84,8 +84,6 @@ def _tell(outcome: Outcome, head: Path, folder: Path) -> None:
             f"stopped at step {standing.step}{best}; the same command goes on ({folder})", err=True
         )
         return
-    click.echo(
-        f"{standing.stopped}{best} at step {standing.best_step}; curves: {folder / 'curves.png'}",
-        err=True,
-    )
+    curves = f" at step {standing.best_step}; curves: {folder / 'curves.png'}"
+    click.echo(f"{standing.stopped}{best}{curves if standing.step else ''}", err=True)
     click.echo(head)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from specbench.results.store import write_atomic
-from specbench.train.recipe.methods import DRAFTERS
+from specbench.train.recipe.methods import COUNTED, DRAFTERS
 from specbench.train.recipe.schema import Recipe
 
 RECORD, CARD = "training.json", "README.md"
@@ -27,13 +27,16 @@ def card(recipe: Recipe, record: Mapping[str, Any]) -> str:
 
 def _facts(recipe: Recipe, record: Mapping[str, Any]) -> Iterator[str]:
     loop, data = record["loop"], record["data"]
-    what = "draft model" if recipe.family == "model" else "head"
+    what = {"model": "draft model", "table": "table"}.get(recipe.family, "head")
     yield from (f"# {recipe.name}", "", recipe.title or f"A {what} of method `{recipe.method}`.")
     yield from ("", *_target_lines(recipe, record))
-    yield (
-        f"- trained by: `specbench train`, method `{recipe.method}`, {loop['steps']} steps, "
-        f"{loop['tokens']:,} tokens, {loop['hours']:.2f} hours; best step {loop['best_step']}"
-    )
+    if recipe.method in COUNTED:
+        yield f"- counted by: `specbench train`, method `{recipe.method}`"
+    else:
+        yield (
+            f"- trained by: `specbench train`, method `{recipe.method}`, {loop['steps']} steps, "
+            f"{loop['tokens']:,} tokens, {loop['hours']:.2f} hours; best step {loop['best_step']}"
+        )
     for change in record.get("changes", []):
         yield (
             f"- changed behind step {change['behind']['step']}, whose loss was no number: "

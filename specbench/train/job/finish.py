@@ -17,6 +17,7 @@ from specbench.train.job.folder import JobFolder
 from specbench.train.job.on_suites import on_suites
 from specbench.train.job.stages import Inference, Prepared
 from specbench.train.job.tuned import TUNES, answers_of_tuned
+from specbench.train.job.validate import Exports
 from specbench.train.methods.accuracies import Ranked, rank_accuracies
 from specbench.train.methods.method import Method
 from specbench.train.recipe.methods import DRAFTERS, PARALLEL
@@ -30,7 +31,7 @@ KEPT = "what was trained is kept"
 def finish(
     recipe: Recipe,
     folder: JobFolder,
-    method: Method,
+    method: Exports,
     inference: Inference,
     k: int,
     tell: Callable[[str, int, int], None],

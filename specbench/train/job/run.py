@@ -14,12 +14,13 @@ from specbench.models.load import LoadedModel
 from specbench.models.opened import OpenedTarget
 from specbench.train.capture.corpus import Corpus
 from specbench.train.job.check import check
+from specbench.train.job.counted import count
 from specbench.train.job.finish import accuracies, finish
 from specbench.train.job.folder import JobFolder
 from specbench.train.job.heads import writer
 from specbench.train.job.listeners import SILENT, Listeners, Outcome
 from specbench.train.job.methods import Start, load_target, method_of, start_of
-from specbench.train.job.optimising import longest, optimising
+from specbench.train.job.optimising import K, longest, optimising
 from specbench.train.job.record import data_facts, loop_facts, target_facts
 from specbench.train.job.stages import (
     Inference,
@@ -40,7 +41,7 @@ from specbench.train.loop.run import Training
 from specbench.train.loop.settings import Hooks
 from specbench.train.loop.step import BrokenLossError
 from specbench.train.methods.method import Method
-from specbench.train.recipe.methods import DRAFTERS
+from specbench.train.recipe.methods import COUNTED, DRAFTERS
 from specbench.train.recipe.schema import Recipe
 
 LEAVE, GO_ON = range(2)
@@ -111,6 +112,8 @@ class _Job:
                 self._folder.begin(text, passed)
                 if self._folder.head.exists():
                     return Outcome(self._stands(), True)
+                if self._recipe.method in COUNTED:
+                    return self._count()
                 ready = self._first()
             except _TimeUp:
                 return Outcome(self._stands(), False)
@@ -125,6 +128,17 @@ class _Job:
             self._training(self._ready(target, lambda name, done, total: None))[0].run(
                 Hooks(lambda method: {})
             )
+
+    def _count(self) -> Outcome:
+        """All of a method that trains nothing."""
+        recipe, folder, tell = self._recipe, self._folder, self._listeners.stage
+        claim(recipe, folder, self._inference)
+        prepared = prepare(recipe, folder, self._inference, self._tell)
+        opened = self._inference.opened
+        table, standing = count(recipe, folder, prepared, load_target(recipe), opened)
+        k = recipe.validate_.k or K
+        finish(recipe, folder, table, self._inference, k, tell, lambda: [])
+        return Outcome(standing, True)
 
     def _stands(self) -> Standing:
         found = checkpoint.read(self._folder.checkpoints / LAST)

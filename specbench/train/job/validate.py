@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from specbench.core.arm import ArmSpec
 from specbench.core.request import Limits, Request, RequestKey, Sampling, Stops
@@ -21,10 +21,17 @@ from specbench.errors import SpecbenchError
 from specbench.metrics.replayed import ReplayedRequest
 from specbench.models.opened import OpenedTarget
 from specbench.train.data.asked import Answered
-from specbench.train.methods.method import Method
 
 DRAFT = "trained"
 BATCH = 16
+
+
+class Exports(Protocol):
+    """Something that drafts once it is written."""
+
+    def export(self, folder: Path) -> None:
+        """Write it in a layout that its drafter reads."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +72,11 @@ class HeldOut:
         for one in answers:
             self._recordings[one.temperature].append(_recording(one))
 
-    def of(self, method: Method, scratch: Path) -> dict[float, Drafted]:
+    def of(self, made: Exports, scratch: Path) -> dict[float, Drafted]:
         """Temperature -> how the network as it stands drafts there.
 
         Args:
+            made: the network, or a table.
             scratch: where it is written meanwhile; removed afterwards.
 
         Raises:
@@ -76,7 +84,7 @@ class HeldOut:
         """
         shutil.rmtree(scratch, ignore_errors=True)
         try:
-            method.export(scratch)
+            made.export(scratch)
             return self.of_folder(scratch)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)

@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from specbench.train.recipe.methods import FAMILIES, OF_NEW_NETWORKS, READ_BY
+from specbench.train.recipe.methods import COUNTED, FAMILIES, OF_NEW_NETWORKS, READ_BY
 
 WRITE = {
-    "method": '"medusa1", "medusa2", "blockwise", "eagle1", "eagle3", "mtp" or "distill"',
+    "method": '"medusa1", "medusa2", "blockwise", "eagle1", "eagle3", "mtp", "distill" or "bigram"',
     "name": "lower-case letters, digits, '_', '.' and '-', beginning with a letter or digit",
     "target": 'a table [target] with model = "..."',
     "target.model": 'a named demo model, a Hugging Face id, a folder or a .gguf file, as "..."',
@@ -129,7 +129,9 @@ def misplaced(data: Mapping[str, Any]) -> list[str]:
 def _misplaced(method: str, given: Mapping[str, Any]) -> Iterator[str]:
     for key, value in given.items():
         readers = READ_BY.get(key)
-        if readers is not None and method not in readers:
+        if method in COUNTED and key.startswith(("head.", "capture.", "train.")):
+            yield _said(key, value, f"{method} counts answers and trains nothing; leave it out")
+        elif readers is not None and method not in readers:
             yield _said(
                 key, value, f"{method} does not read it, {' and '.join(readers)} do; leave it out"
             )

@@ -13,6 +13,7 @@ FAMILIES = {
     "eagle3": "eagle3",
     "mtp": "mtp",
     "distill": "model",
+    "bigram": "table",
 }
 """Method -> family of what it makes."""
 
@@ -24,9 +25,12 @@ DRAFTERS = {
     "eagle3": "eagle3",
     "mtp": "mtp",
     "distill": "draft_model",
+    "bigram": "bigram",
 }
 """Method -> drafter that runs it, and validates it."""
 
+COUNTED = frozenset({"bigram"})
+"""Methods that count answers and train nothing: they read none of [head], [capture] and [train]."""
 UNROLLED = ("eagle1", "eagle3", "mtp")
 """Methods whose heads read their own states again."""
 PARALLEL = ("medusa1", "medusa2", "blockwise")
@@ -108,6 +112,7 @@ DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
     "mtp": {"train": {"steps": 3, "decay": 0.6, "normalised": True}},
     # 2310.08461: forward KL as the start.
     "distill": {"train": {"learning_rate": 3e-4}},
+    "bigram": {},
 }
 """Method -> table -> key -> default, where it is another than the schema's."""
 

@@ -17,8 +17,8 @@ INCLUDE = "include"
 def read_recipe(path: Path) -> Recipe:
     """Read and check a recipe.
 
-    ``include = "data.toml"`` takes from a file beside it what the recipe leaves out, table by table;
-    lists are taken or left as a whole.
+    ``include = "data.toml"`` takes from a file beside it what the recipe leaves out, table by
+    table; lists are taken or left as a whole.
 
     Raises:
         UsageError: no such file, no TOML, or a wrong, missing, unknown or unread key.

@@ -27,7 +27,9 @@ LossName = Literal[
     "total_variation",
     "negative_log_acceptance",
 ]
-MethodName = Literal["medusa1", "medusa2", "blockwise", "eagle1", "eagle3", "mtp", "distill"]
+MethodName = Literal[
+    "medusa1", "medusa2", "blockwise", "eagle1", "eagle3", "mtp", "distill", "bigram"
+]
 
 
 class Target(Border):

@@ -10,6 +10,7 @@ from typing import Any
 from specbench.train.job.folder import JobFolder
 from specbench.train.job.listeners import Listeners, Outcome
 from specbench.train.job.run import train
+from specbench.train.recipe.methods import COUNTED
 from specbench.train.recipe.schema import Recipe, recipe_of
 from tests.train.job.spelling import write_prompts, write_target
 
@@ -72,6 +73,8 @@ class Bench:
             },
             "validate": {"suites": [str(self.root / "suite.jsonl")]},
         }
+        if method in COUNTED:
+            del given["train"]
         for name, table in tables.items():
             whole = isinstance(table, dict)
             given[name] = {**given.get(name, {}), **table} if whole else table

@@ -8,7 +8,7 @@ from specbench.train.recipe.read import read_recipe
 from specbench.train.recipe.schema import Head, Recipe, Train, recipe_of
 
 PROMPTS = {"source": "library", "name": "lib", "count": 4}
-METHODS = ("medusa1", "medusa2", "blockwise", "eagle1", "eagle3", "mtp", "distill")
+METHODS = ("medusa1", "medusa2", "blockwise", "eagle1", "eagle3", "mtp", "distill", "bigram")
 
 
 def table(method="mtp", **tables):
