@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
+from specbench.cli.bar import Bar
 from specbench.core.trace import Trace
 from specbench.experiment.session import Hooks
 from specbench.fidelity.watch import Watch
@@ -33,39 +22,19 @@ def cost_line(cost: Estimate) -> str:
     )
 
 
-class RunProgress:
+class RunProgress(Bar):
     """Shows how far a run is, and remembers its folder."""
 
     def __init__(self, ask: bool) -> None:
+        super().__init__()
         self.folder: RunFolder | None = None
         self._ask = ask
         self._watch = Watch()
-        self._console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
-        self._task = self._bar.add_task("measuring", total=None)
+        self._task = self.bar.add_task("measuring", total=None)
 
     def hooks(self) -> Hooks:
         """What the run calls."""
         return Hooks(note=self._note, begin=self._begin, advance=self._advance)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
 
     def _note(self, text: str) -> None:
         click.echo(text, err=True)
@@ -76,17 +45,17 @@ class RunProgress:
             self._note(cost_line(cost))
             if self._ask:
                 click.confirm("Begin?", default=True, abort=True, err=True)
-        self._bar.update(self._task, total=total)
-        self._bar.start()
+        self.bar.update(self._task, total=total)
+        self.bar.start()
 
     def _advance(self, trace: Trace) -> None:
         if not trace.ok:
             key = trace.key
             place = f"{key.suite}/{key.item} turn {key.turn + 1}, arm {trace.arm}"
             text = f"{place}: {trace.finish}: {trace.error}"
-            self._bar.console.print(text, markup=False, soft_wrap=True)
+            self.console.print(text, markup=False, soft_wrap=True)
         found = self._watch.update(trace)
         if found:
-            self._bar.console.print(found, markup=False, soft_wrap=True)
+            self.console.print(found, markup=False, soft_wrap=True)
         text = f"{trace.key.suite} {trace.arm}, log10 E {self._watch.largest:.1f}"
-        self._bar.update(self._task, advance=1, description=text)
+        self.bar.update(self._task, advance=1, description=text)

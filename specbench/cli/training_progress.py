@@ -4,58 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+
+from specbench.cli.bar import Bar
 
 SECONDS_APART = 30.0
 """Between two lines where there is no terminal."""
 
 
-class TrainingProgress:
+class TrainingProgress(Bar):
     """Shows which stage a training is in, how far it is, and how long that may still take."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
-        self._task = self._bar.add_task("", visible=False)
+        super().__init__()
+        self._task = self.bar.add_task("", visible=False)
         self._name = ""
         self._from = (0, 0.0)
         self._told = 0.0
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        self.bar.start()
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
 
     def note(self, text: str) -> None:
         """A line of its own."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def stage(self, name: str, done: int, total: int) -> None:
         """So much of a stage is done."""
@@ -82,10 +57,10 @@ class TrainingProgress:
         now = time.monotonic()
         if name != self._name:
             self._name, self._from, self._told = name, (done, now), now - SECONDS_APART
-            self._bar.reset(self._task, total=total, completed=done, visible=True)
+            self.bar.reset(self._task, total=total, completed=done, visible=True)
         text = f"{name} {more}".strip()
-        self._bar.update(self._task, completed=done, total=total, description=text)
-        if self._console.is_terminal or (now - self._told < SECONDS_APART and done < total):
+        self.bar.update(self._task, completed=done, total=total, description=text)
+        if self.console.is_terminal or (now - self._told < SECONDS_APART and done < total):
             return
         self._told = now
         first, since = self._from

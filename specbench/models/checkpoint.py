@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from specbench.errors import PrerequisiteError, UsageError
+from specbench.models.quiet import quiet
 
 _READ_AS = {"mimo": "qwen2"}
 """Model types that come as code -> the type with the same layers, which transformers knows."""
@@ -75,7 +74,7 @@ def read_checkpoint(
     from transformers import AutoModelForCausalLM
 
     try:
-        with _without_bars():
+        with quiet():
             model, info = AutoModelForCausalLM.from_pretrained(
                 str(path),
                 dtype=dtype if dtype == "auto" else getattr(torch, dtype),
@@ -122,19 +121,6 @@ def materialise(model: Any) -> Any:
     for parameter in model.parameters():
         parameter.data = parameter.data.clone()
     return model
-
-
-@contextmanager
-def _without_bars() -> Iterator[None]:
-    from transformers.utils import logging
-
-    before = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if before:
-            logging.enable_progress_bar()
 
 
 def _first_line(error: Exception) -> str:

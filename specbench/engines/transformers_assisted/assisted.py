@@ -18,7 +18,7 @@ from specbench.decoding.timing import TickRecorder
 from specbench.engines.scheduler import OUT_OF_MEMORY
 from specbench.engines.transformers_assisted.arms import check_conditions, unsupported
 from specbench.engines.transformers_assisted.drafts import Draft, open_draft
-from specbench.engines.transformers_assisted.settings import generation_config, quiet
+from specbench.engines.transformers_assisted.settings import generation_config
 from specbench.engines.transformers_assisted.watch import Watch, drafts_seen
 from specbench.errors import SpecbenchError, UsageError
 from specbench.models import vocabulary
@@ -29,6 +29,7 @@ from specbench.models.load import LoadedModel, load_model
 from specbench.models.locate import locate
 from specbench.models.opened import model_facts
 from specbench.models.packed import layer_geometry
+from specbench.models.quiet import quiet
 from specbench.suites.templates import render
 
 

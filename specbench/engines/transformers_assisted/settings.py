@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 from transformers import GenerationConfig
-from transformers.utils import logging
 
 from specbench.core.request import Request
 
@@ -56,14 +54,3 @@ def draft_length(k: int, schedule: str, confidence: float) -> GenerationConfig:
         num_assistant_tokens_schedule=schedule,
         assistant_confidence_threshold=confidence,
     )
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No log lines below errors: the library warns of its own calls inside assisted decoding."""
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from specbench.models.opened import OpenedTarget, open_target
@@ -17,24 +15,9 @@ TUNES = frozenset({"medusa2"})
 
 def open_tuned(recipe: Recipe, folder: Path) -> OpenedTarget:
     """The target in a folder, as the recipe's own is run. Errors as ``open_target``."""
-    with _quiet():
-        return open_target(target_settings(recipe, folder), 1)
+    return open_target(target_settings(recipe, folder), 1)
 
 
 def answers_of_tuned(recipe: Recipe, folder: Path) -> TargetAnswers:
     """What answers in its name. Errors as ``TargetAnswers``."""
-    with _quiet():
-        return TargetAnswers(target_settings(recipe, folder))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without transformers' report of tensors that it has no place for: they are the heads."""
-    from transformers.utils import logging
-
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
+    return TargetAnswers(target_settings(recipe, folder))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from specbench.models.quiet import quiet
 from specbench.train.capture.disk import unwritten
 
 TOKENIZER = (
@@ -54,7 +54,7 @@ def write_model(
     kind = model.dtype if dtype is None else dtype
     tensors = _cast(state or model.state_dict(), kind)
     try:
-        with _without_bars():
+        with quiet():
             model.save_pretrained(folder, state_dict=tensors)
         _describe(folder, {**(more or {}), "dtype": str(kind).removeprefix("torch.")})
         if tokenizer is not None:
@@ -86,16 +86,3 @@ def _cast(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
             made[place] = tensor.detach().to(dtype)
         cast[name] = made.get(place, tensor)
     return cast
-
-
-@contextmanager
-def _without_bars() -> Iterator[None]:
-    from transformers.utils import logging
-
-    before = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if before:
-            logging.enable_progress_bar()
