@@ -54,11 +54,10 @@ class TrainingProgress(Bar):
         )
 
     def _show(self, name: str, done: int, total: int, more: str) -> None:
-        now = time.monotonic()
+        now, text = time.monotonic(), f"{name} {more}".strip()
         if name != self._name:
             self._name, self._from, self._told = name, (done, now), now - SECONDS_APART
-            self.bar.reset(self._task, total=total, completed=done, visible=True)
-        text = f"{name} {more}".strip()
+            self.bar.reset(self._task, total=total, completed=done, visible=True, description=text)
         self.bar.update(self._task, completed=done, total=total, description=text)
         if self.console.is_terminal or (now - self._told < SECONDS_APART and done < total):
             return

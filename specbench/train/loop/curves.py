@@ -93,24 +93,35 @@ def draw(rows: Sequence[Row], path: Path, title: str) -> None:
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     plots = figure.subplots(1, 3)
     found = list(dict.fromkeys(name for row in rows for name in row))
-    for axes, beginning, what in (
-        (plots[0], "loss", "loss"),
-        (plots[1], "alpha", "chance of acceptance, by depth"),
-        (plots[2], "accept_length", "accept length"),
+    for axes, beginning, what, least in (
+        (plots[0], "loss", "loss", 0.0),
+        (plots[1], "alpha", "chance that a draw is accepted, by depth", 0.0),
+        (plots[2], "accept_length", "accept length on held-out answers", 1.0),
     ):
-        _plot(axes, rows, [name for name in found if name.startswith(beginning)], what)
+        _plot(axes, rows, [name for name in found if name.startswith(beginning)], what, least)
     figure.suptitle(title)
     with writing(path, KEPT) as part:
         figure.savefig(part, format="png", dpi=120)
 
 
-def _plot(axes: Any, rows: Sequence[Row], names: Sequence[str], title: str) -> None:
+def _plot(axes: Any, rows: Sequence[Row], names: Sequence[str], title: str, least: float) -> None:
     for name in names:
         points = [(row["step"], row[name]) for row in rows if name in row]
         marked = "o" if len(points) < 50 else ""
-        axes.plot(*zip(*points, strict=True), label=name, marker=marked, markersize=3)
+        axes.plot(*zip(*points, strict=True), label=_label(name), marker=marked, markersize=3)
     axes.set_title(title, fontsize=10)
     axes.set_xlabel("step")
+    axes.set_ylim(bottom=least)
+    axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     if names:
         axes.legend(fontsize=8)
+
+
+def _label(name: str) -> str:
+    """A column in words: ``alpha_2`` is depth 2, ``accept_length_t0.7`` T = 0.7."""
+    if name.startswith("alpha_"):
+        return f"depth {name.removeprefix('alpha_')}"
+    if name.startswith("accept_length_t"):
+        return f"T = {name.removeprefix('accept_length_t')}"
+    return {"accept_length": "mean over T"}.get(name, name)
