@@ -5,7 +5,7 @@ README.md and docs/fidelity.md: runs in results/, results/selftest.json (``specb
 runs, results/llamacpp_agreement.json (``scripts/llamacpp_agreement.py``) and the launchers.
 docs/performance.md: results/bench.json, results/evidence.json and results/drafting.json
 (``scripts/bench --json``, the latter two with ``--only evidence_share`` and ``--only drafting``).
-docs/drafters.md: the catalogue and a run of drafters.
+docs/drafters.md: the catalogue and a run of drafters. docs/training.md: the schema of recipes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 import click
 from drafter_sections import drafter_options, drafter_table
+from recipe_sections import recipe_keys
 from rich.console import Console
 
 from specbench.cli.rows import markdown
@@ -285,5 +286,6 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "evidence": evidence_table,
         "drafting": drafting_table,
     },
+    "docs/training.md": {"recipe keys": recipe_keys},
     "docs/fidelity.md": {"rules": rules_table, "selftest": selftest_tables, "blackbox": black_box},
 }

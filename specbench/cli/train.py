@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from specbench.train.job.folder import JobFolder
     from specbench.train.job.listeners import Outcome
 
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     default=90.0,
     show_default=True,
     help="Stop behind the first step, answer or shard that ends later than this; the same command "
-    "goes on.",
+    "goes on, and asks up to data.batch unfinished answers again.",
 )
 def train(recipe: Path, out: Path | None, data: Path | None, max_minutes: float) -> None:
     """Train a drafting head or a draft model as RECIPE (a TOML file) says.
@@ -58,14 +59,21 @@ def train(recipe: Path, out: Path | None, data: Path | None, max_minutes: float)
 
     folder = out or Path("train") / found.name
     job = JobFolder(folder, data or folder / "data")
+    reached = "before the first step"
     with TrainingProgress() as progress:
+
+        def stage(name: str, done: int, total: int) -> None:
+            nonlocal reached
+            reached = f"at {name}, {done} of {total}"
+            progress.stage(name, done, total)
+
         outcome = train(
             found,
             recipe.read_text(encoding="utf-8"),
             job,
             Listeners(
                 progress.note,
-                progress.stage,
+                stage,
                 progress.moved,
                 progress.validated,
                 lambda: time.monotonic() - began > 60 * max_minutes,
@@ -73,17 +81,19 @@ def train(recipe: Path, out: Path | None, data: Path | None, max_minutes: float)
         )
     # Of several processes the first one speaks.
     if outcome is not None:
-        _tell(outcome, job.head, folder)
+        _tell(outcome, job, reached)
 
 
-def _tell(outcome: Outcome, head: Path, folder: Path) -> None:
+def _tell(outcome: Outcome, job: JobFolder, reached: str) -> None:
+    """The last lines; ``reached`` says how far the stages before the first step are."""
+    from specbench.train.loop.curves import to_look_at
+
     standing = outcome.standing
     best = "" if standing.best is None else f", best accept length {standing.best:.2f}"
     if not outcome.finished:
-        click.echo(
-            f"stopped at step {standing.step}{best}; the same command goes on ({folder})", err=True
-        )
+        where = f"at step {standing.step} of {standing.total}" if standing.step else reached
+        click.echo(f"stopped {where}{best}; the same command goes on ({job.path})", err=True)
         return
-    curves = f" at step {standing.best_step}; curves: {folder / 'curves.png'}"
+    curves = f" at step {standing.best_step}; curves: {to_look_at(job.picture, job.curves)}"
     click.echo(f"{standing.stopped}{best}{curves if standing.step else ''}", err=True)
-    click.echo(head)
+    click.echo(job.head)

@@ -51,7 +51,7 @@ def shipped_folder(name: str, root: Path | None = None) -> Path:
     if not known:
         raise PrerequisiteError(
             f"{name}: no heads came with this installation of specbench",
-            "install specbench from its wheel or a source checkout, or name a head's folder",
+            "name a head's folder; specbench train makes one",
         )
     short = name.removeprefix(PREFIX)
     if short not in known:

@@ -1,9 +1,9 @@
 """Untrained heads that fit a target: what training starts from, and a check that all runs.
 
-Each starts close to something sane: EAGLE-1 repeats the target's own prediction, EAGLE-3 reads the
+Each starts near something sane: EAGLE-1 repeats the target's own prediction, EAGLE-3 reads the
 target's upper tapped layer through the target's norm and output projection, Medusa repeats the
-target's prediction, and so does an MTP module, whose layer adds little at first. (Started from the
-target's last layer instead it learns far more slowly: docs/training.md.)
+target's prediction, and an MTP module passes the target's hidden state on, normed once more and
+with noise from the embedding, through a layer that adds little.
 """
 
 from __future__ import annotations

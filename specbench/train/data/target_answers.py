@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CHUNK = 8
 """Batches that are handed over at once: their requests share a KV pool."""
+BATCH = "data.batch"
+"""Key of a recipe that says how many requests are decoded at a time, if not another one does."""
 
 
 class Answering(Protocol):
@@ -64,17 +66,32 @@ class TargetAnswers:
         """The target's ends of an answer."""
         return self.engine.stops()
 
-    def run(self, requests: Sequence[Request], batch: int) -> Iterator[Trace]:
+    def run(self, requests: Sequence[Request], batch: int, key: str = BATCH) -> Iterator[Trace]:
         """Decode some batches after the other; each trace is given when it ends.
 
         An output ends where the target's context does, a failed one with its reason in the trace.
+
+        Args:
+            key: of the recipe that ``batch`` comes from.
+
+        Raises:
+            SpecbenchError: there is no memory for the KV of a batch.
         """
         context = self.engine.context_limit
         fitted = [replace(r, limits=replace(r.limits, context=context)) for r in requests]
-        for first in range(0, len(fitted), CHUNK * batch):
-            for trace in self.engine.run(PLAIN, fitted[first : first + CHUNK * batch], batch):
-                self.engine.drain_ticks()
-                yield trace
+        try:
+            for first in range(0, len(fitted), CHUNK * batch):
+                for trace in self.engine.run(PLAIN, fitted[first : first + CHUNK * batch], batch):
+                    self.engine.drain_ticks()
+                    yield trace
+        except (MemoryError, RuntimeError) as error:
+            # A request that fails says so in its trace; memory may be full before there is one.
+            if not out_of_memory(error):
+                raise
+            raise SpecbenchError(
+                f"out of memory with {key} = {batch} requests at a time",
+                _again(f"lower {key} and "),
+            ) from error
 
     def facts(self) -> dict[str, str]:
         """What must be the same wherever more of the same data is made, see ``DataFolder``."""
@@ -107,14 +124,26 @@ def request_of(
     )
 
 
-def refuse_failed(trace: Trace, doing: str) -> None:
-    """Raise SpecbenchError for a request that failed; ``doing`` says at what."""
+def refuse_failed(trace: Trace, doing: str, key: str = BATCH) -> None:
+    """Raise SpecbenchError for a request that failed.
+
+    Args:
+        doing: at what.
+        key: of the recipe that says how many are decoded at a time.
+    """
     if trace.finish in (Finish.EOS, Finish.LENGTH):
         return
-    memory = trace.finish is Finish.OOM
     raise SpecbenchError(
         f"{doing} {trace.key.item} failed: {trace.error or trace.finish}",
-        "what is finished is kept: "
-        + ("lower data.batch and " if memory else "")
-        + "give the same command again",
+        _again(f"lower {key} and " if trace.finish is Finish.OOM else ""),
     )
+
+
+def out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error of torch or Python says that memory is full."""
+    full = isinstance(error, RuntimeError) and "out of memory" in str(error).lower()
+    return full or isinstance(error, MemoryError)
+
+
+def _again(first: str) -> str:
+    return f"what is finished is kept: {first}give the same command again"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from specbench.errors import PrerequisiteError
+from specbench.errors import PrerequisiteError, SpecbenchError
 from specbench.models.checkpoint import require_device, require_torch
 from specbench.models.load import LoadedModel
 from specbench.models.opened import OpenedTarget
@@ -34,7 +34,7 @@ from specbench.train.job.tuned import TUNES, open_tuned
 from specbench.train.job.validate import HeldOut, figures
 from specbench.train.loop import checkpoint
 from specbench.train.loop.checkpoint import LAST, Standing
-from specbench.train.loop.curves import draw
+from specbench.train.loop.curves import draw, to_look_at
 from specbench.train.loop.order import batches_per_epoch
 from specbench.train.loop.ranks import Ranks, device_of, joined
 from specbench.train.loop.run import Training
@@ -111,7 +111,7 @@ class _Job:
                 stack.enter_context(self._folder.alone())
                 self._folder.begin(text, passed)
                 if self._folder.head.exists():
-                    return Outcome(self._stands(), True)
+                    return Outcome(self._ended(), True)
                 if self._recipe.method in COUNTED:
                     return self._count()
                 ready = self._first()
@@ -143,6 +143,14 @@ class _Job:
     def _stands(self) -> Standing:
         found = checkpoint.read(self._folder.checkpoints / LAST)
         return Standing() if found is None else found[0]
+
+    def _ended(self) -> Standing:
+        """Of what is exported: what was counted has no checkpoint, and others may be removed."""
+        stands = self._stands()
+        if stands.stopped:
+            return stands
+        length = self._folder.noted().get("loop", {}).get("held_out_accept_length")
+        return replace(stands, best=length, stopped="nothing is left to do")
 
     def _first(self) -> _Ready:
         recipe, folder = self._recipe, self._folder
@@ -216,6 +224,10 @@ class _Job:
             standing = training.run(hooks)
         except BrokenLossError as error:
             folder.note(failed={"step": error.step, "why": error.message})
+            # A full disk must not hide the loss.
+            with suppress(SpecbenchError):
+                self._draw(training)
+            told.note(f"curves: {to_look_at(folder.picture, folder.curves)}")
             raise
         folder.note(failed=None, loop=loop_facts(standing))
         self._draw(training)

@@ -15,15 +15,17 @@ from typing import Any, Protocol
 
 from specbench.core.arm import ArmSpec
 from specbench.core.request import Limits, Request, RequestKey, Sampling, Stops
-from specbench.engines.drafts.flight import Recording
+from specbench.engines.drafts.flight import Flight, Recording
 from specbench.engines.drafts.replay import DraftReplay
-from specbench.errors import SpecbenchError
+from specbench.errors import PrerequisiteError, SpecbenchError
 from specbench.metrics.replayed import ReplayedRequest
 from specbench.models.opened import OpenedTarget
 from specbench.train.data.asked import Answered
+from specbench.train.data.target_answers import out_of_memory
 
 DRAFT = "trained"
 BATCH = 16
+"""Answers that are drafted along at a time, where memory allows."""
 
 
 class Exports(Protocol):
@@ -68,6 +70,7 @@ class HeldOut:
     ) -> None:
         self._opened, self._drafter, self._k = opened, drafter, k
         self._options = options
+        self._batch = BATCH
         self._recordings: dict[float, list[Recording]] = defaultdict(list)
         for one in answers:
             self._recordings[one.temperature].append(_recording(one))
@@ -80,7 +83,7 @@ class HeldOut:
             scratch: where it is written meanwhile; removed afterwards.
 
         Raises:
-            SpecbenchError: the disk is full, or nothing could be drafted along.
+            SpecbenchError: the disk or the memory is full, or nothing could be drafted along.
         """
         shutil.rmtree(scratch, ignore_errors=True)
         try:
@@ -90,14 +93,21 @@ class HeldOut:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def of_folder(self, folder: Path) -> dict[float, Drafted]:
-        """The same of an exported network."""
-        replay = DraftReplay(self._opened(folder))
-        options = {**self._options, "model": str(folder)}
-        replay.load(ArmSpec(DRAFT, self._drafter, self._k, drafter_options=options))
-        ks = range(1, self._k + 1)
+        """The same of an exported network.
+
+        Raises:
+            PrerequisiteError: memory is short for one answer alone.
+            SpecbenchError: nothing could be drafted along.
+        """
+        opened = self._opened(folder)
+        replay = self._replay(opened, folder)
         found = {}
         for temperature, recordings in sorted(self._recordings.items()):
-            flights = list(replay.run(recordings, [*ks], BATCH))
+            while (flights := self._flights(replay, recordings)) is None:
+                # What a drafter kept of the answers that did not fit is nobody's any more. The old
+                # one goes first: both together need not fit.
+                del replay
+                replay = self._replay(opened, folder)
             results = [flight.result() for flight in flights if not flight.failed]
             if not results:
                 why = next(flight.failed for flight in flights)
@@ -109,6 +119,31 @@ class HeldOut:
                 )
             found[temperature] = _drafted(results, self._k)
         return found
+
+    def _replay(self, opened: OpenedTarget, folder: Path) -> DraftReplay:
+        replay = DraftReplay(opened)
+        options = {**self._options, "model": str(folder)}
+        replay.load(ArmSpec(DRAFT, self._drafter, self._k, drafter_options=options))
+        return replay
+
+    def _flights(self, replay: DraftReplay, recordings: Sequence[Recording]) -> list[Flight] | None:
+        """Drafts along answers; None where memory was short, and from now on half as many do."""
+        size = 1 if replay.one_by_one else min(self._batch, len(recordings))
+        try:
+            return list(replay.run(recordings, [*range(1, self._k + 1)], size))
+        except PrerequisiteError as error:
+            if not out_of_memory(error.__cause__):
+                raise
+            if size == 1:
+                raise PrerequisiteError(
+                    "out of memory while a single answer is drafted along",
+                    "train in another folder with a lower validate.conversations or a lower "
+                    "data.max_new_tokens; for answers to suites, with a lower "
+                    "validate.max_new_tokens",
+                ) from error
+        # Only here has the error let go of what filled the memory.
+        self._batch = size // 2
+        return None
 
 
 def figures(found: Mapping[float, Drafted]) -> dict[str, float]:

@@ -39,6 +39,7 @@ class Standing:
         stopped: why it is over; empty while it is not.
         total: steps of the whole training.
         processes: that train together.
+        conversations: that are trained on, and ``names`` is the digest of what they are called.
         sums: figures since the last row of the curves, see ``loop.means``.
     """
 
@@ -51,6 +52,8 @@ class Standing:
     stopped: str = ""
     total: int = 0
     processes: int = 1
+    conversations: int = 0
+    names: str = ""
     sums: Sums = field(default_factory=dict)
 
 

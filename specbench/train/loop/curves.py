@@ -77,6 +77,11 @@ def _value(text: str) -> float | int | str:
     return text
 
 
+def to_look_at(picture: Path, table: Path) -> Path:
+    """The picture, or the table where none could be drawn."""
+    return picture if picture.is_file() else table
+
+
 def draw(rows: Sequence[Row], path: Path, title: str) -> None:
     """Three plots over steps: loss, acceptance by depth, accept length on held-out answers.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Sequence
 
@@ -19,6 +20,12 @@ def steps_of(conversations: Sequence[Conversation], how: Optimising, processes: 
     """Steps of a whole training, at least 1."""
     wanted = how.epochs * batches_per_epoch(conversations, how)
     return max(1, math.ceil(wanted / (how.accumulate * processes)))
+
+
+def digest(conversations: Sequence[Conversation]) -> str:
+    """SHA-256 of the names, whatever their order: other ones make other batches."""
+    names = sorted(one.name for one in conversations)
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()
 
 
 def groups(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from specbench.errors import PrerequisiteError, UsageError
+from specbench.errors import PrerequisiteError, SpecbenchError, UsageError
 from specbench.train.capture.corpus import Conversation, Corpus
 from specbench.train.loop import checkpoint
 from specbench.train.loop.checkpoint import BEST, LAST, Standing
 from specbench.train.loop.curves import Curves
 from specbench.train.loop.means import Means
-from specbench.train.loop.order import groups, steps_of
+from specbench.train.loop.order import digest, groups, steps_of
 from specbench.train.loop.ranks import Ranks
 from specbench.train.loop.settings import Hooks, Optimising
-from specbench.train.loop.step import Stepper
+from specbench.train.loop.step import BrokenLossError, Stepper
 from specbench.train.methods.method import Method
 
 LOG_EVERY = 10
@@ -40,7 +41,7 @@ class Training:
         ranks: this process among those that train.
 
     Raises:
-        UsageError: no conversations, or a training of another number of processes.
+        UsageError: no conversations, or a training on others, or by another number of processes.
         PrerequisiteError: a checkpoint that is none, or not that of the first process.
     """
 
@@ -60,11 +61,16 @@ class Training:
         self._conversations = conversations
         self._folder, self._ranks = folder, ranks
         self.total = steps_of(conversations, how, ranks.size)
-        self.standing = Standing(total=self.total, processes=ranks.size)
+        self.standing = Standing(
+            total=self.total,
+            processes=ranks.size,
+            conversations=len(conversations),
+            names=digest(conversations),
+        )
         found = checkpoint.read(folder / LAST)
         if found is not None:
+            _require_same(found[0], self.standing, folder)
             self.standing, tensors = found
-            _require_same(self.standing, self.total, ranks.size, folder)
             method.load(checkpoint.weights(tensors))
         if ranks.told(self.standing.step) != self.standing.step:
             # They would wait for each other for ever.
@@ -94,7 +100,11 @@ class Training:
             # How it starts is worth knowing, and whether it can be exported and drafted with.
             self._validate(hooks)
         for group in groups(self._conversations, self._how, self._ranks, self.standing.step):
-            self._step(group, hooks)
+            try:
+                self._step(group, hooks)
+            except BrokenLossError:
+                self._show_last()
+                raise
             if self._validates(self.standing.step):
                 self._validate(hooks)
             if self.standing.stopped:
@@ -121,6 +131,19 @@ class Training:
             tokens=self.standing.tokens + tokens,
             sums=dict(self._means.sums),
         )
+
+    def _show_last(self) -> None:
+        """Put the steps before a broken one into the curves, where one looks for what happened.
+
+        Rows behind the checkpoint are dropped when it goes on. Others would be there twice, and
+        are not written.
+        """
+        if self._means.sums:
+            self.curves.add({"step": self.standing.step, **self._means.take()})
+        if self._ranks.first and self._saved != self.standing.step:
+            # A full disk must not hide the loss.
+            with suppress(SpecbenchError):
+                self.curves.write()
 
     def _says(self, hooks: Hooks) -> int:
         """What is next. Clocks differ: the first process's counts."""
@@ -194,14 +217,21 @@ class Training:
             self._method.load(checkpoint.weights(found[1]))
 
 
-def _require_same(standing: Standing, total: int, processes: int, folder: Path) -> None:
+def _require_same(there: Standing, here: Standing, folder: Path) -> None:
     """Raise UsageError where a checkpoint is of a training that goes another way."""
-    for what, old, new in (
-        ("processes", standing.processes, processes),
-        ("steps", standing.total, total),
-    ):
-        if old != new:
-            raise UsageError(
-                f"{folder} is of a training of {old} {what}, and now there are {new}",
-                "start it as before, or name another folder with --out",
-            )
+    _require_number("processes", there.processes, here.processes, folder)
+    if there.names != here.names:
+        counts = f"{there.conversations} then, {here.conversations} now"
+        raise UsageError(
+            f"{folder} is of a training on other conversations: {counts}; prompts came or went",
+            "train in another folder with --out; the data can be shared with --data",
+        )
+    _require_number("steps", there.total, here.total, folder)
+
+
+def _require_number(what: str, old: int, new: int, folder: Path) -> None:
+    if old != new:
+        raise UsageError(
+            f"{folder} is of a training of {old} {what}, and now there are {new}",
+            "start it as before, or name another folder with --out",
+        )

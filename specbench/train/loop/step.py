@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from specbench.errors import PrerequisiteError, SpecbenchError
-from specbench.train.capture.capture import OUT_OF_MEMORY
 from specbench.train.capture.corpus import Batch
+from specbench.train.data.target_answers import out_of_memory
 from specbench.train.loop.means import Means
 from specbench.train.loop.ranks import Averaged, Ranks
 from specbench.train.loop.schedule import rate
@@ -26,13 +26,15 @@ class BrokenLossError(SpecbenchError):
         step: that was to be taken, counted from 1.
         loss, norm: what came out, mean over the processes.
         kept: step of the last checkpoint.
+        clip_norm: largest norm that was let through; 0 = any.
     """
 
-    def __init__(self, step: int, loss: float, norm: float, kept: int) -> None:
+    def __init__(self, step: int, loss: float, norm: float, kept: int, clip_norm: float) -> None:
+        clip = "train.clip_norm" if clip_norm else "set train.clip_norm"
         super().__init__(
             f"step {step}: the loss is {loss:g}, the norm of its gradients {norm:g}",
-            "lower train.learning_rate or train.clip_norm in the recipe and type the same command "
-            f"again; it goes on from step {kept}",
+            f"lower train.learning_rate or {clip} in the recipe and type the same command again; "
+            f"it goes on from step {kept}",
         )
         self.step = step
 
@@ -81,7 +83,7 @@ class Stepper:
         try:
             means = self._gradients(group, step)
         except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and OUT_OF_MEMORY not in str(error).lower():
+            if not out_of_memory(error):
                 raise
             tokens = max(len(batch.ids) for batch in group)
             raise PrerequisiteError(
@@ -94,7 +96,7 @@ class Stepper:
         shared = torch.tensor([means["loss"], float(tokens)], dtype=torch.float64)
         loss, tokens_each = self._ranks.mean(shared).tolist()
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise BrokenLossError(step + 1, loss, norm, kept)
+            raise BrokenLossError(step + 1, loss, norm, kept, self._how.clip_norm)
         self.optimiser.step()
         return {
             **means,

@@ -2,7 +2,7 @@
 
 Notation: p is the target's law under its whole vocabulary, restricted to the tokens that the draft
 can propose; q the draft's. m is p's mass there. A position whose mass lies outside the draft's
-vocabulary counts as little as it has inside: nothing drafted there could be accepted. Shapes: M
+vocabulary pulls as little as it has inside: nothing drafted there could be accepted. Shapes: M
 rows, Vd tokens; every function takes ``target`` (``rows.TargetProbs`` of M rows) and ``logits``
 [M, Vd], and returns [M].
 """
@@ -68,8 +68,13 @@ def total_variation(target: TargetProbs, logits: Tensor) -> Tensor:
 
 
 def negative_log_acceptance(target: TargetProbs, logits: Tensor) -> Tensor:
-    """-log sum min(p, q): the logarithm keeps gradients where acceptance is small (2602.23881)."""
-    return -_log(acceptance(target, logits))
+    """-m log (sum min(p, q) / m): the logarithm keeps gradients where acceptance is small.
+
+    2602.23881 has it for whole vocabularies, where m is 1.
+    """
+    mass = target.mass
+    share = acceptance(target, logits) / mass.clamp(min=torch.finfo(mass.dtype).tiny)
+    return -mass * _log(share)
 
 
 def acceptance(target: TargetProbs, logits: Tensor) -> Tensor:

@@ -176,6 +176,21 @@ def test_the_least_loss_is_at_the_targets_own_law(name, drafted):
 def test_nothing_inside_counts_nothing():
     empty = TargetProbs(torch.zeros(1, 3), torch.zeros(1), torch.tensor([-1]), torch.tensor([-1]))
     draft = torch.tensor([[1.0, 0.0, -1.0]])
-    for name in sorted(LOSSES.keys() - {"total_variation", "negative_log_acceptance"}):
+    # What is refused for sure has a total variation of 1, whatever is drafted.
+    for name in sorted(LOSSES.keys() - {"total_variation"}):
         assert LOSSES[name](empty, draft).item() == 0.0, name
     assert acceptance(empty, draft).item() == 0.0
+
+
+def test_a_position_outside_the_vocabulary_pulls_as_little_as_it_has_inside():
+    draft = torch.tensor([[1.0, 0.0, -1.0]], requires_grad=True)
+    pulls = []
+    for mass in (1.0, 1e-3):
+        probs = TargetProbs(
+            torch.tensor([[0.0, mass, 0.0]]), torch.tensor([mass]), torch.ones(1), torch.ones(1)
+        )
+        (gradient,) = torch.autograd.grad(negative_log_acceptance(probs, draft).sum(), draft)
+        pulls.append(float(gradient.norm()))
+    # q of the token is 0.245: where the target has less than that, min(p, q) is p already.
+    assert pulls[0] > 0.5
+    assert pulls[1] == 0.0
