@@ -76,15 +76,21 @@ at each temperature and concurrency of the run, with its own drafter and batch. 
 | --- | --- | --- |
 | E | tokens per decode step, of the requests behind `speedup` | tokens/step |
 | share | of their steps, those that drafted; in a batch one draft is enough | 1 |
-| t1 | median decode step of plain in the pass (`t1_ms`) | ms |
-| d | median time in the phases `draft` and `refill` / t1 | 1 |
-| v | median time in the phase `verify` / t1, at the width of `verified` nodes | 1 |
-| o | the rest of the median step / t1: accept, commit, evidence, host | 1 |
-| idle | median step in which nothing was drafted / t1 | 1 |
+| t1 | median decode step of plain in the same round of the pass | ms |
+| d | median of the time in the phases `draft` and `refill` / t1 | 1 |
+| v | median of the time in the phase `verify` / t1, at the width of `verified` nodes | 1 |
+| o | the rest of the median of step / t1: accept, commit, evidence, host | 1 |
+| idle | median of step / t1 where nothing was drafted | 1 |
+
+In a round, plain and each arm decode the same prompts one after the other. As every step is divided
+by plain's of its own round, a machine that slows down between rounds changes no cost, and an arm
+that has its steps early is not compared with plain's later ones. `t1_ms` in the manifest is plain's
+median over the rounds of the arm.
 
 Where every step drafts, this is the textbook's E / (K c + v(K + 1) + o) with the K drafting steps
 together in d. In the table E is the stat `accept_length`, the share is `drafted`, and `step` is
-d + v + o, the whole median step. Timed are about 24 steps of each arm with a whole draft, within
+d + v + o, the whole median step. Without an idle step in the pass or in the run there is no `idle`
+to measure, and its term drops out. Timed are about 24 steps of each arm with a whole draft, within
 six rounds: drafts that the end of a short request cuts, and batches that are no longer full, are
 left out. E and share are of the measured requests, d, v, o and idle are not; so `prediction_error`,
 (predicted - measured) / measured, says how far steps explain the time. What takes it away from 0:
@@ -99,8 +105,8 @@ left out. E and share are of the measured requests, d, v, o and idle are not; so
 - `speedup` at concurrency 1 has no prefill in it, and neither has the prediction; at higher
   concurrency it is a makespan, with prefills and with batches that empty, and `speedup_e2e` (stat
   `e2e` of the error) has prefill always: predictions then are too far from 1.
-- Steps without a draft that the pass did not meet are taken as plain's; the column `method` says
-  so, and how many steps were timed.
+- Steps without a draft that the pass did not meet are taken as plain's; the stat `idle` is then
+  not available. The column `method` of the prediction says so, and how many steps were timed.
 
 Servers and engines without ticks, arms with K = 0 and drafters that never drafted in the pass have
 no prediction, with the reason in the table. Runs from before steps were timed have no such rows.

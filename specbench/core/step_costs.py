@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """Decode steps of one kind: medians over those that were timed, in decode steps of plain.
+    """Decode steps of one kind: medians over those that were timed.
+
+    Each is taken in plain's median step of the same round.
 
     Attributes:
         steps: how many were timed; of a batch each counts once.
@@ -35,8 +37,8 @@ class ArmCosts:
     """The steps of one arm at one temperature and concurrency.
 
     Attributes:
-        t1_ms: median decode step of plain in the same pass, milliseconds.
-        t1_steps: how many of plain's were timed.
+        t1_ms: median decode step of plain in the rounds of this arm, milliseconds.
+        t1_steps: how many of plain's were timed in them.
         drafted: steps that verified a whole draft; None where the pass saw none.
         idle: steps in which nothing was drafted; None where the pass saw none.
         other_prompts: whether no prompt of the pass is measured; small suites have no others.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from specbench.core.full_memory import out_of_memory
 from specbench.core.request import Request
 from specbench.core.trace import Finish
 from specbench.decoding.loop import DecodeLoop
 from specbench.decoding.rows import BrokenRowsError
 from specbench.decoding.sequence import Sequence as DecodedSequence
 
-OUT_OF_MEMORY = "out of memory"
 FAILURES = (RuntimeError, MemoryError, ValueError, IndexError)
 """What a forward or a draw raises for bad input, bad numbers or full memory."""
 
@@ -82,8 +82,7 @@ def _step(loop: DecodeLoop, rows: Sequence[DecodedSequence]) -> None:
 
 def _fail(row: DecodedSequence, error: Exception) -> None:
     """End a request with the reason; tokens it had stay in its trace, and it is not averaged."""
-    memory = isinstance(error, MemoryError) or OUT_OF_MEMORY in str(error).lower()
-    row.finish = Finish.OOM if memory else Finish.ERROR
+    row.finish = Finish.OOM if out_of_memory(error) else Finish.ERROR
     row.trace.finish = row.finish
     first_line = (str(error).strip() or "no message").splitlines()[0]
     row.trace.error = f"{type(error).__name__}: {first_line}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from specbench.core.arm import PLAIN
+from specbench.core.full_memory import out_of_memory
 from specbench.core.manifest import RecordId, turn_failed
 from specbench.core.suite import Prompt
 from specbench.core.trace import Finish, Granularity, Tick, Trace, Window
@@ -205,7 +206,7 @@ class Runner:
                 yield trace
         except (MemoryError, RuntimeError) as error:
             # Engines report a failed request as a trace; memory may run out before they can.
-            if not isinstance(error, MemoryError) and "out of memory" not in str(error).lower():
+            if not out_of_memory(error):
                 raise
             reason, finish = str(error) or "out of memory", Finish.OOM
         for record, ready in open_records.items():

@@ -17,10 +17,10 @@ from specbench.core.suite import Prompt
 from specbench.engines.protocol import Engine
 from specbench.measure.calibrate import warm_requests
 from specbench.measure.requests import Conditions
-from specbench.metrics.step_costs import TimedStep, arm_costs, drafted, timed_steps
+from specbench.metrics.step_costs import Round, TimedStep, arm_costs, drafted, timed_steps
 
 WANTED = 24
-"""Steps of each arm that are to be timed: those with a whole draft, any of plain."""
+"""Steps of each arm that are to be timed, with a whole draft, and of plain beside each arm."""
 ROUNDS = 6
 """Most rounds over the arms; a drafter that finds little in its prompts stays below ``WANTED``."""
 ROUND_STEPS = 8
@@ -49,18 +49,13 @@ def time_steps(
     if not drafting:
         return StepCosts()
     found: dict[str, list[ArmCosts]] = {arm: [] for arm in drafting}
-    timed = {PLAIN: 0, **drafting}
     for sampling in conditions.samplings:
         requests = _typical(engine, conditions, prompts, sampling)
         for concurrency in conditions.concurrency if requests else ():
-            steps = _rounds(engine, timed, requests, concurrency)
+            rounds = _rounds(engine, drafting, requests, concurrency)
             for arm in drafting:
                 costs = arm_costs(
-                    steps[arm],
-                    steps[PLAIN],
-                    sampling.temperature,
-                    concurrency,
-                    other_prompts=other_prompts,
+                    rounds[arm], sampling.temperature, concurrency, other_prompts=other_prompts
                 )
                 if costs is not None:
                     found[arm].append(costs)
@@ -68,13 +63,17 @@ def time_steps(
 
 
 def _rounds(
-    engine: Engine, arms: Mapping[str, int], requests: Sequence[Request], concurrency: int
-) -> dict[str, list[TimedStep]]:
-    """Each arm in turn, plain in every round, until all have enough."""
-    steps: dict[str, list[TimedStep]] = {arm: [] for arm in arms}
+    engine: Engine, drafting: Mapping[str, int], requests: Sequence[Request], concurrency: int
+) -> dict[str, list[Round]]:
+    """Each arm in turn until it has enough, and plain in every round.
+
+    An arm keeps plain's steps of its own rounds alone: what the machine does after it has left, for
+    the sake of arms that find less, is not its time.
+    """
+    rounds: dict[str, list[Round]] = {arm: [] for arm in drafting}
     for number in range(ROUNDS):
-        open_arms = [arm for arm in arms if arm != PLAIN and len(drafted(steps[arm])) < WANTED]
-        if not open_arms and len(steps[PLAIN]) >= WANTED:
+        open_arms = [arm for arm, seen in rounds.items() if not _enough(seen)]
+        if not open_arms:
             break
         # No arm is always the one that finds the machine as plain left it.
         turn = number % (len(open_arms) + 1)
@@ -82,9 +81,20 @@ def _rounds(
         batch = [
             requests[(number * concurrency + place) % len(requests)] for place in range(concurrency)
         ]
-        for arm in order[turn:] + order[:turn]:
-            steps[arm] += _steps(engine, arm, arms[arm], batch, concurrency)
-    return steps
+        steps = {
+            arm: _steps(engine, arm, drafting.get(arm, 0), batch, concurrency)
+            for arm in order[turn:] + order[:turn]
+        }
+        for arm in open_arms:
+            rounds[arm].append(Round(steps[arm], steps[PLAIN]))
+    return rounds
+
+
+def _enough(rounds: Sequence[Round]) -> bool:
+    """Whether an arm and plain beside it have the steps wanted."""
+    paired = [one for one in rounds if one.plain]
+    whole = sum(len(drafted(one.steps)) for one in paired)
+    return min(whole, sum(len(one.plain) for one in paired)) >= WANTED
 
 
 def _steps(

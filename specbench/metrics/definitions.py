@@ -141,9 +141,9 @@ _TABLE = (
         "predicted_speedup",
         "sum of committed / (drafted steps x (d + v + o) + idle steps x idle) over the requests "
         "behind speedup; d drafting and refill, v verification, o the rest of a step that drafts, "
-        "idle a step that drafts nothing, each a median over plain's median decode step, timed "
-        "before the run on other prompts; accept_length and drafted: tokens per step and share of "
-        "steps with a draft",
+        "idle a step that drafts nothing, each a median of steps over plain's median decode step "
+        "of the same round, timed before the run on other prompts; accept_length and drafted: "
+        "tokens per step and share of steps with a draft",
         "x, 1, tokens/step",
     ),
     Definition(

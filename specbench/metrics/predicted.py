@@ -20,6 +20,7 @@ from specbench.stats.bootstrap import total_ratio
 VALUE = "value"
 UNCALIBRATED = Missing(Absence.NOT_AVAILABLE, "no steps were timed before this run")
 NO_DRAFT = "the calibration saw no step with a whole draft"
+NO_IDLE = "every step drafted, in the calibration and in the run"
 IDLE_AS_PLAIN = "steps without a draft taken as plain's: the calibration saw none"
 
 
@@ -36,8 +37,8 @@ def predicted_speedup(
     Returns:
         ``value`` (x), resampled over prompts with the costs taken as exact; ``accept_length`` E in
         tokens per step, ``drafted`` the share of steps that cost ``step`` = ``d`` + ``v`` + ``o``,
-        and ``idle`` what the others cost, in decode steps of plain. Only ``value``, with its
-        reason, where there is no prediction.
+        and ``idle`` what the others cost, in decode steps of plain, absent where nobody timed one.
+        Only ``value``, with its reason, where there is no prediction.
     """
     if isinstance(costs, Missing):
         return {VALUE: Quantity(costs, "x")}
@@ -65,7 +66,7 @@ def predicted_speedup(
         "accept_length": Quantity(sum(committed) / steps, "tokens/step", n=value.n),
         "drafted": Quantity(sum(drafted) / steps, "1", n=value.n),
         **_parts(costs.drafted),
-        "idle": Quantity(rest, "1", n=costs.idle.steps if costs.idle else 0),
+        "idle": _idle(costs.idle, any(idle)),
     }
 
 
@@ -104,6 +105,13 @@ def _parts(cost: StepCost | None) -> dict[str, Quantity]:
         name: unavailable(NO_SPANS, "1") if part is None else Quantity(part, "1", n=cost.steps)
         for name, part in parts.items()
     }
+
+
+def _idle(cost: StepCost | None, needed: bool) -> Quantity:
+    """What a step without a draft costs, or why that is unknown."""
+    if cost is not None:
+        return Quantity(cost.step, "1", n=cost.steps)
+    return unavailable(IDLE_AS_PLAIN, "1") if needed else nothing(NO_IDLE, "1")
 
 
 def _said(costs: ArmCosts, drafted: bool, idle: bool) -> str:

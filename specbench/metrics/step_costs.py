@@ -35,6 +35,19 @@ class TimedStep:
     whole: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Steps of an arm, and those of plain on the same prompts at about the same time."""
+
+    steps: Sequence[TimedStep]
+    plain: Sequence[TimedStep]
+
+    @property
+    def t1_ns(self) -> float:
+        """Nanoseconds of plain's median step; 0 where it has none."""
+        return median(step.ns for step in self.plain) if self.plain else 0.0
+
+
 def timed_steps(traces: Sequence[Trace], ticks: Sequence[Tick], *, k: int) -> list[TimedStep]:
     """The decode ticks of these requests, in order, those of the fullest batch alone.
 
@@ -80,24 +93,24 @@ def _steps(trace: Trace, k: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def arm_costs(
-    steps: Sequence[TimedStep],
-    plain: Sequence[TimedStep],
-    temperature: float,
-    concurrency: int,
-    *,
-    other_prompts: bool = True,
+    rounds: Sequence[Round], temperature: float, concurrency: int, *, other_prompts: bool = True
 ) -> ArmCosts | None:
-    """Costs of an arm's steps in median steps of plain; None where plain has none."""
-    t1_ns = median(step.ns for step in plain) if plain else 0.0
-    if t1_ns <= 0:
+    """Costs of an arm's steps, each in the median step of plain in its own round.
+
+    A machine that changes its speed between rounds changes both. Rounds without a step of plain are
+    left out; None where no other is there.
+    """
+    paired = [one for one in rounds if one.t1_ns > 0]
+    if not paired:
         return None
+    plain = [step.ns for one in paired for step in one.plain]
     return ArmCosts(
         temperature,
         concurrency,
-        t1_ns / NS_PER_MS,
+        median(plain) / NS_PER_MS,
         len(plain),
-        step_cost(drafted(steps), t1_ns),
-        step_cost([step for step in steps if not step.verified], t1_ns),
+        step_cost([(step, one.t1_ns) for one in paired for step in drafted(one.steps)]),
+        step_cost([(s, one.t1_ns) for one in paired for s in one.steps if not s.verified]),
         other_prompts,
     )
 
@@ -107,15 +120,15 @@ def drafted(steps: Sequence[TimedStep]) -> list[TimedStep]:
     return [step for step in steps if step.verified and step.whole]
 
 
-def step_cost(steps: Sequence[TimedStep], t1_ns: float) -> StepCost | None:
-    """Medians of these steps over ``t1_ns``, the nanoseconds of a decode step of plain."""
+def step_cost(steps: Sequence[tuple[TimedStep, float]]) -> StepCost | None:
+    """Medians of steps, each over the nanoseconds of a decode step of plain that go with it."""
     if not steps:
         return None
-    whole = median(step.ns for step in steps) / t1_ns
-    draft = [step.draft_ns for step in steps if step.draft_ns is not None]
-    verify = [step.verify_ns for step in steps if step.verify_ns is not None]
-    verified = fmean(step.verified for step in steps)
+    whole = median(step.ns / t1_ns for step, t1_ns in steps)
+    draft = [step.draft_ns / t1_ns for step, t1_ns in steps if step.draft_ns is not None]
+    verify = [step.verify_ns / t1_ns for step, t1_ns in steps if step.verify_ns is not None]
+    verified = fmean(step.verified for step, _ in steps)
     if not draft or not verify:
         return StepCost(len(steps), verified, whole, None, None, None)
-    d, v = median(draft) / t1_ns, median(verify) / t1_ns
+    d, v = median(draft), median(verify)
     return StepCost(len(steps), verified, whole, d, v, whole - d - v)

@@ -10,7 +10,11 @@ TITLE = "Predicted from calibration"
 LEGEND = (
     "accept length / cost of a step, in plain's and timed before the run: d draft, v verify, o rest"
 )
-"""What the formula is made of; where steps draft nothing, their share and cost stand last."""
+"""What the formula is made of; where steps draft nothing, their share and cost stand last.
+
+The interval of the prediction is not shown: it holds the prompts' scatter, which the measurement
+shares, and not that of the costs, so that it says nothing of the difference.
+"""
 
 
 def predictions(summary: Summary) -> list[str]:
@@ -46,18 +50,21 @@ def _text(row: SummaryRow) -> str:
 
 
 def _made_of(figures: Mapping[str, Figure]) -> str:
-    """The formula with its numbers; a share of 1 is left out."""
+    """The formula with its numbers; a share of 1 is left out, with the cost of the other steps."""
     length, share = figures["predicted_length"].value, figures["predicted_drafted"].value
-    idle = figures["predicted_idle"].value
     assert length is not None
     assert share is not None
-    assert idle is not None
-    step = _drafting(figures)
+    step, idle = _drafting(figures), _idle(figures["predicted_idle"].value)
     if f"{share:.2f}" == "0.00":
-        return f"{length:.2f} / {idle:.2f}"
+        return f"{length:.2f} / {idle}"
     if f"{share:.2f}" == "1.00":
         return f"{length:.2f} / ({step})"
-    return f"{length:.2f} / ({share:.2f} x ({step}) + {1 - share:.2f} x {idle:.2f})"
+    return f"{length:.2f} / ({share:.2f} x ({step}) + {1 - share:.2f} x {idle})"
+
+
+def _idle(cost: float | None) -> str:
+    """The cost of a step without a draft; where none was timed, plain's stands for it."""
+    return "1.00 as plain's" if cost is None else f"{cost:.2f}"
 
 
 def _drafting(figures: Mapping[str, Figure]) -> str:

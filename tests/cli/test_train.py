@@ -11,6 +11,7 @@ import tomli_w
 
 from specbench.cli.main import call
 from specbench.cli.training_progress import TrainingProgress
+from specbench.errors import PrerequisiteError
 from tests.train.job.trained import Bench
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -78,9 +79,40 @@ def test_time_is_up_and_the_same_command_goes_on(bench, recipe, tmp_path, capsys
         shown = capsys.readouterr()
         assert (minutes == "9") == bool(shown.out)
         assert (minutes == "9") != ("the same command goes on (train/spelling)" in shown.err)
+        assert (minutes == "9") != ("stopped at " in shown.err)
     assert shown.out == "train/spelling/head\n"
     record = json.loads((tmp_path / "train/spelling/training.json").read_text())
     assert record["loop"]["steps"] == 6
+
+
+def test_stopped_among_the_data_says_at_which_stage(recipe, tmp_path, capsys):
+    arguments = ["train", str(recipe()), "--out", str(tmp_path / "out"), "--max-minutes"]
+    assert call([*arguments, "0.00001"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert (
+        f"stopped at answers, 1 of 60; the same command goes on ({tmp_path / 'out'})" in shown.err
+    )
+
+
+def test_the_last_line_names_no_picture_that_is_not_there(
+    bench, recipe, tmp_path, capsys, monkeypatch
+):
+    def missing(*_):
+        raise PrerequisiteError("curves.png needs matplotlib", "type: pip install ...")
+
+    monkeypatch.setattr("specbench.train.job.run.draw", missing)
+    out = tmp_path / "out"
+    arguments = ["--out", str(out), "--data", str(bench.root / "shared")]
+    assert call(["train", str(recipe(train=ONE_EPOCH)), *arguments]) == 0
+    shown = capsys.readouterr()
+    assert f"curves: {out / 'curves.csv'}\n" in shown.err
+    assert (out / "curves.csv").is_file()
+    # A head whose checkpoints were removed is finished all the same.
+    for file in (out / "checkpoints").iterdir():
+        file.unlink()
+    assert call(["train", str(recipe(train=ONE_EPOCH)), *arguments]) == 0
+    assert capsys.readouterr().err.startswith("nothing is left to do, best accept length ")
 
 
 def test_wrong_recipes_exit_2_and_name_file_key_and_value(recipe, tmp_path, capsys):
@@ -124,6 +156,8 @@ def test_a_broken_loss_exits_1_and_says_how_to_go_on(bench, recipe, tmp_path, ca
     assert shown.out == ""
     assert "error: step 1: the loss is nan" in shown.err
     assert "lower train.learning_rate or train.clip_norm" in shown.err
+    assert f"curves: {tmp_path / 'out' / 'curves.png'}" in shown.err
+    assert (tmp_path / "out" / "curves.png").is_file()
     lower = recipe(train={"epochs": 2, "validations": 1, "learning_rate": 0.01})
     assert call(["train", str(lower), *arguments]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'out' / 'head'}\n"

@@ -16,16 +16,26 @@ from specbench.measure.step_times import ROUNDS, WANTED, time_steps
 from tests.measure.fakes import conditions, prompt
 
 K = 3
-ARMS = {PLAIN: ArmSpec(PLAIN), "head": ArmSpec("head", "eagle3", K)}
+NEVER_WHOLE = 70
+"""A draft that fits into no request: such an arm takes part in every round."""
+ARMS = {
+    PLAIN: ArmSpec(PLAIN),
+    "head": ArmSpec("head", "eagle3", K),
+    "other": ArmSpec("other", "eagle3", NEVER_WHOLE),
+}
 SHARES = (("draft", 0.2), ("verify", 0.6), ("accept", 0.1), ("refill", 0.05))
 PROMPTS = {"suite": [prompt(name) for name in ("a", "a b", "a b c", "a b c d", "a b c d e")]}
 LONG = conditions(max_new_tokens=64)
 
 
 class Phased(ScriptedEngine):
-    """Steps of an arm that drafts have phases; every call is noted."""
+    """Steps of an arm that drafts have phases; every call is noted.
+
+    After ``fast_calls`` of them a step takes three times as long.
+    """
 
     sent: list
+    fast_calls: int
 
     def run(self, arm, requests, concurrency):
         self.sent.append((arm, list(requests), concurrency))
@@ -34,6 +44,8 @@ class Phased(ScriptedEngine):
     def drain_ticks(self):
         ticks = super().drain_ticks()
         drafts = self.sent[-1][0] != PLAIN
+        if len(self.sent) > self.fast_calls:
+            ticks = [replace(t, end_ns=t.start_ns + 3 * (t.end_ns - t.start_ns)) for t in ticks]
         return [_phased(t) if drafts and t.kind is TickKind.DECODE else t for t in ticks]
 
 
@@ -46,11 +58,9 @@ def _phased(tick):
     return replace(tick, spans=tuple(spans))
 
 
-def engine(**script):
-    made = Phased(
-        ARMS, {"step_ms": {"head": 30, PLAIN: 20}, "accepted": {"head": [1, 3]}, **script}
-    )
-    made.sent = []
+def engine(fast_calls=1000):
+    made = Phased(ARMS, {"step_ms": {"head": 30, PLAIN: 20}, "accepted": {"head": [1, 3]}})
+    made.sent, made.fast_calls = [], fast_calls
     return made
 
 
@@ -77,6 +87,20 @@ def test_arms_take_turns_until_each_has_enough():
     assert costs.t1_steps >= WANTED
     tokens = {arm: requests[0].limits.max_new_tokens for arm, requests, _ in made.sent}
     assert tokens == {PLAIN: 1 + 8, "head": 1 + 16 + K}
+
+
+@pytest.mark.parametrize("fast_rounds", range(ROUNDS))
+def test_a_machine_that_slows_down_changes_neither_costs_nor_those_of_a_neighbour(fast_rounds):
+    alone, beside = engine(2 * fast_rounds), engine(3 * fast_rounds)
+    both = {PLAIN: 0, "head": K}
+    (costs,) = time_steps(alone, LONG, both, PROMPTS).arms["head"]
+    (shared,) = time_steps(beside, LONG, both | {"other": NEVER_WHOLE}, PROMPTS).arms["head"]
+    # The head has its steps in 4 rounds of 8 of plain, and the other one is there for all 6.
+    assert [sum(arm == name for arm, _, _ in beside.sent) for name in both] == [ROUNDS, 4]
+    assert shared == costs
+    assert costs.t1_steps == 32
+    parts = costs.drafted
+    assert (parts.step, parts.d, parts.v) == (1.5, pytest.approx(0.375), pytest.approx(0.9))
 
 
 def test_a_drafter_that_is_never_whole_ends_with_the_rounds():

@@ -10,7 +10,7 @@ from specbench.core.quantity import Absence, Missing, Quantity
 from specbench.core.step_costs import ArmCosts, StepCost
 from specbench.metrics.predicted import predicted_speedup, prediction_error
 from specbench.metrics.speedup import speedup, speedup_e2e
-from specbench.metrics.step_costs import arm_costs, timed_steps
+from specbench.metrics.step_costs import Round, arm_costs, timed_steps
 from specbench.metrics.table import measure_cell
 from specbench.metrics.units import pairs
 from tests.metrics.timed import decoded
@@ -64,6 +64,8 @@ def test_steps_that_the_pass_did_not_meet():
     idle_unseen = predict(one_pair(), replace(COSTS, idle=None))
     assert idle_unseen["value"].number() == pytest.approx(12 / 7.0)
     assert "taken as plain's" in idle_unseen["value"].method
+    assert idle_unseen["idle"].value.absence is Absence.NOT_AVAILABLE
+    assert "taken as plain's" in idle_unseen["idle"].value.reason
     drafts_unseen = predict(one_pair(), replace(COSTS, drafted=None))
     assert "no step with a whole draft" in drafts_unseen["value"].value.reason
     assert list(drafts_unseen) == ["value"]
@@ -71,6 +73,16 @@ def test_steps_that_the_pass_did_not_meet():
     found = predict(never, replace(COSTS, drafted=None))
     assert found["value"].number() == pytest.approx(1 / 1.25)
     assert not found["d"].known
+
+
+def test_steps_that_neither_the_pass_nor_the_run_met_have_no_cost():
+    always = pairs([trace("a", verified=[3, 3], accepted=[3, 2])], [timed("a", 1, 7, arm="plain")])
+    found = predict(always, replace(COSTS, idle=None))
+    assert found["value"].number() == pytest.approx(7 / 3.0)
+    assert "taken as plain's" not in found["value"].method
+    assert found["idle"].value.absence is Absence.NOTHING_TO_MEASURE
+    # What was timed is known, needed or not.
+    assert predict(always)["idle"] == Quantity(1.25, "1", n=9)
 
 
 def test_prompts_that_are_measured_too_are_named():
@@ -135,7 +147,7 @@ def test_with_its_own_phases_a_run_predicts_its_own_decode_time():
         )
         for name, found in (("arm", arm), ("plain", plain))
     }
-    costs = arm_costs(steps["arm"], steps["plain"], 0.0, 1)
+    costs = arm_costs([Round(steps["arm"], steps["plain"])], 0.0, 1)
     joined = pairs([t for t, _ in arm], [t for t, _ in plain])
     predicted = predict(joined, costs)
     # 16 tokens: plain 16 steps of 10 ms, the arm 5 of 30 ms and 2 of 12 ms

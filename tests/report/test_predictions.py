@@ -45,6 +45,17 @@ def test_steps_without_a_draft_are_shown_where_there_are_some():
     assert "= 2.61 / 1.06," in lines(predicted(share=0.0))[0]
 
 
+def test_costs_that_nobody_timed_are_left_out_or_named():
+    none = Figure(None, "1", reason="nothing to measure: every step drafted")
+    assert lines(predicted(predicted_idle=none)) == lines(predicted())
+    assumed = Figure(None, "1", reason="not available: taken as plain's")
+    assert (
+        "= 2.61 / (0.99 x (d 0.31 + v 1.12 + o 0.07) + 0.01 x 1.00 as plain's), measured"
+        in lines(predicted(share=0.99, predicted_idle=assumed))[0]
+    )
+    assert "= 2.61 / 1.00 as plain's," in lines(predicted(share=0.0, predicted_idle=assumed))[0]
+
+
 def test_without_spans_a_step_is_one_number():
     off = Figure(None, "1", reason="spans were off")
     bare = predicted(predicted_d=off, predicted_v=off, predicted_o=off)

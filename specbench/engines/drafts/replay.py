@@ -8,13 +8,13 @@ from typing import Any, Self
 
 from specbench import catalog
 from specbench.core.arm import ArmSpec
+from specbench.core.full_memory import out_of_memory
 from specbench.decoding.protocols import DrafterInfo
 from specbench.drafters.build import BuildContext
 from specbench.engines.drafts.driven import Driven
 from specbench.engines.drafts.flight import Flight, Recording
 from specbench.engines.drafts.forced import SPAN, ForcedPass
 from specbench.engines.on_target import OnRecords
-from specbench.engines.scheduler import OUT_OF_MEMORY
 from specbench.errors import PrerequisiteError, SpecbenchError
 from specbench.models.opened import OpenedTarget, open_target
 from specbench.models.target import PackedTarget
@@ -119,7 +119,7 @@ class DraftReplay(OnRecords):
         try:
             yield from self._pass(recordings, ks, size).run(recordings, moved)
         except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and OUT_OF_MEMORY not in str(error).lower():
+            if not out_of_memory(error):
                 raise
             raise PrerequisiteError(
                 f"out of memory with {size} requests at a time and {len(self._drafters)} drafts",

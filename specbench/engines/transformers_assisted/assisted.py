@@ -10,12 +10,12 @@ import transformers
 from transformers import GenerationConfig
 
 from specbench.core.arm import ArmMemory, ArmSpec
+from specbench.core.full_memory import out_of_memory
 from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Request, Stops
 from specbench.core.trace import Finish, Granularity, Tick, Trace, Window
 from specbench.decoding.stops import StopChecker, token_cap
 from specbench.decoding.timing import TickRecorder
-from specbench.engines.scheduler import OUT_OF_MEMORY
 from specbench.engines.transformers_assisted.arms import check_conditions, unsupported
 from specbench.engines.transformers_assisted.drafts import Draft, open_draft
 from specbench.engines.transformers_assisted.settings import generation_config
@@ -229,8 +229,7 @@ class AssistedEngine:
 
 def _fail(trace: Trace, error: Exception) -> None:
     """End a request with the reason; tokens it had stay in its trace, and it is not averaged."""
-    memory = isinstance(error, MemoryError) or OUT_OF_MEMORY in str(error).lower()
-    trace.finish = Finish.OOM if memory else Finish.ERROR
+    trace.finish = Finish.OOM if out_of_memory(error) else Finish.ERROR
     first_line = (str(error).strip() or "no message").splitlines()[0]
     trace.error = f"{type(error).__name__}: {first_line}"
 

@@ -7,18 +7,22 @@ be given. Positions of a prompt are captured too: heads have keys and values the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from specbench.core.full_memory import out_of_memory
 from specbench.decoding.protocols import Tap
 from specbench.errors import PrerequisiteError
 from specbench.models.heads.configs import FINAL
 from specbench.models.opened import OpenedTarget
 from specbench.models.packed_batch import Segment, pack
+from specbench.train.capture.disk import unwritten
 from specbench.train.capture.record import (
+    RECORD,
     CaptureRecord,
     ShardEntry,
     folder_for,
@@ -28,6 +32,7 @@ from specbench.train.capture.record import (
 )
 from specbench.train.capture.shard import answer_digest, tap_name, tap_of, write_shard
 from specbench.train.data.asked import Answered
+from specbench.train.data.lock import written_alone
 
 BATCH_TOKENS = 4096
 """Tokens of one forward."""
@@ -35,7 +40,6 @@ SHARD_TOKENS = 32768
 """Tokens after which a shard is closed: what a kill costs at most."""
 ROWS = 512
 """Positions whose logits are held at a time."""
-OUT_OF_MEMORY = "out of memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +81,52 @@ def capture(
         rest: called behind each finished shard; what it raises ends the capture there.
 
     Raises:
-        UsageError: the folder holds states of another target or of other answers.
+        UsageError: the folder holds states of another target or of other answers, or states are
+            missing and another process captures into it.
         PrerequisiteError: a shard is missing or has changed; memory is short.
         SpecbenchError: the disk is full.
     """
     dtype = str(wanted.dtype).removeprefix("torch.")
     folder = folder_for(root, wanted.names, dtype)
-    record = read_record(folder) or CaptureRecord(
-        weight_hash=wanted.weight_hash, dtype=dtype, taps=wanted.names
-    )
-    require_same(record, wanted.weight_hash, answers, folder)
-    # Before hours are spent on the rest.
-    verify_shards(record, folder)
-    taps = [tap_of(name) for name in record.taps]
+    empty = CaptureRecord(weight_hash=wanted.weight_hash, dtype=dtype, taps=wanted.names)
+    record = read_record(folder) or empty
+    with ExitStack() as stack:
+        # What is complete is read without a lock, by as many as like.
+        if _missing(record, answers):
+            try:
+                stack.enter_context(written_alone(folder / RECORD))
+            except OSError as error:
+                raise unwritten(folder, error, "finished shards are kept") from error
+            # Again: another call may have added shards between the look and the lock.
+            record = read_record(folder) or empty
+        require_same(record, wanted.weight_hash, answers, folder)
+        # Before hours are spent on the rest.
+        verify_shards(record, folder)
+        missing = _missing(record, answers)
+        return folder, _extended(record, opened, missing, wanted.dtype, folder, tell, rest)
+
+
+def _missing(record: CaptureRecord, answers: Sequence[Answered]) -> list[Answered]:
     there = record.answers
-    missing = [one for one in answers if one.id not in there]
+    return [one for one in answers if one.id not in there]
+
+
+def _extended(
+    record: CaptureRecord,
+    opened: Callable[[], OpenedTarget],
+    missing: Sequence[Answered],
+    dtype: torch.dtype,
+    folder: Path,
+    tell: Callable[[int, int], None],
+    rest: Callable[[], None],
+) -> CaptureRecord:
+    """Write shards for what is missing, and the record behind each; the last record."""
+    taps = [tap_of(name) for name in record.taps]
     done, total = 0, sum(map(_length, missing))
     for group in _groups(missing, SHARD_TOKENS):
         parts = []
         for batch in _groups(group, BATCH_TOKENS):
-            parts.append(_forward(opened(), batch, taps, wanted.dtype))
+            parts.append(_forward(opened(), batch, taps, dtype))
             done += sum(map(_length, batch))
             tell(done, total)
         path = folder / f"shard-{len(record.shards):05d}.safetensors"
@@ -112,7 +142,7 @@ def capture(
         record = record.model_copy(update={"shards": [*record.shards, entry]})
         record.write(folder)
         rest()
-    return folder, record
+    return record
 
 
 def _length(one: Answered) -> int:
@@ -146,7 +176,7 @@ def _forward(
         lse, best = _rows(opened, states[FINAL])
         kept = {tap: states[tap].to("cpu", dtype) for tap in taps}
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and OUT_OF_MEMORY not in str(error).lower():
+        if not out_of_memory(error):
             raise
         raise PrerequisiteError(
             f"out of memory while capturing {len(ids)} tokens at a time",

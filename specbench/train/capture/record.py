@@ -104,7 +104,7 @@ def require_same(
     if record.weight_hash != weight_hash:
         raise UsageError(
             f"{folder} was captured with weight_hash {record.weight_hash}, now it is {weight_hash}",
-            "name another data folder, or remove this one",
+            f"name another data folder, or remove {folder}; it is made again",
         )
     there = record.answers
     for one in answers:

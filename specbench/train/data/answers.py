@@ -78,27 +78,33 @@ def answer(
         tell: called with answers done, answers wanted, and tokens that were emitted since the call.
 
     Raises:
-        UsageError: nothing is left.
+        UsageError: nothing is left, or answers are missing and another process writes the file.
         PrerequisiteError: a damaged file.
         SpecbenchError: the target failed, for example for want of memory, or the disk is full;
             finished answers are kept.
     """
     path = folder / FILE
-    there = {record["id"] for record in read_records(path, KEYS)}
     wanted = {f"{p.id}/{n}": (p, n) for p in prompts for n in range(data.answers)}
-    # In the order of a hash: what a kill leaves behind is a fair sample, short answers or long.
-    missing = {name: wanted[name] for name in sorted(wanted, key=_place) if name not in there}
-    held = len(wanted) - len(missing)
-    if missing:
+    if _missing(path, wanted):
         with Records(path) as records:
-            _ask(
-                data,
-                missing,
-                target(),
-                records,
-                lambda done, tokens: tell(held + done, len(wanted), tokens),
-            )
+            # Again: another call may have written between the look and the lock.
+            missing = _missing(path, wanted)
+            held = len(wanted) - len(missing)
+            if missing:
+                _ask(
+                    data,
+                    missing,
+                    target(),
+                    records,
+                    lambda done, tokens: tell(held + done, len(wanted), tokens),
+                )
     return _kept(path, wanted)
+
+
+def _missing(path: Path, wanted: Mapping[str, tuple[Asked, int]]) -> dict[str, tuple[Asked, int]]:
+    there = {record["id"] for record in read_records(path, KEYS)}
+    # In the order of a hash: what a kill leaves behind is a fair sample, short answers or long.
+    return {name: wanted[name] for name in sorted(wanted, key=_place) if name not in there}
 
 
 def _ask(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specbench.suites.describe import text_of_prompt
-from specbench.suites.loader import load_suite
+from specbench.suites.loader import load_suite, select
 from specbench.train.data.near import NearDuplicates
 
 EVALUATED = ("code", "chat", "translation")
@@ -17,6 +17,9 @@ class Excluded:
 
     Args:
         suites: names or paths, beside those that are measured.
+        judged: suites whose dev split alone is left out: those of ``validate.suites``, along whose
+            dev prompts the card is drafted. All of it and not the few that ``validate.limit``
+            takes: that key says nothing of the data.
 
     Attributes:
         digests: name of each suite -> digest of its prompts.
@@ -25,16 +28,16 @@ class Excluded:
         UsageError, PrerequisiteError: as ``load_suite``.
     """
 
-    def __init__(self, suites: Sequence[str]) -> None:
+    def __init__(self, suites: Sequence[str], judged: Sequence[str] = ()) -> None:
         loaded = [load_suite(name) for name in dict.fromkeys([*EVALUATED, *suites])]
         self.digests = {suite.name: suite.digest for suite in loaded}
-        self._ids = {f"{suite.name}/{p.id}" for suite in loaded for p in suite.prompts}
+        prompts = [(suite.name, p) for suite in loaded for p in suite.prompts]
+        for suite in map(load_suite, judged):
+            prompts += [(suite.name, p) for p in select(suite, split="dev")]
+        self._ids = {f"{name}/{p.id}" for name, p in prompts}
         # Each turn by itself too: a short one would be lost in a long conversation.
         self._near = NearDuplicates(
-            (suite.name, text)
-            for suite in loaded
-            for p in suite.prompts
-            for text in (text_of_prompt(p), *p.turns)
+            (name, text) for name, p in prompts for text in (text_of_prompt(p), *p.turns)
         )
 
     def reason(self, text: str, origin: str) -> str | None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.results.schema import strict_json
 from specbench.results.store import write_atomic
+from specbench.train.data.lock import written_alone
 from specbench.train.recipe.data import Data, SuitePrompts
 
 FILE = "data.json"
@@ -73,24 +74,31 @@ class DataFolder:
 
         Raises:
             UsageError: another target, template or setting; data of unknown origin; a folder that
-                cannot be written.
+                cannot be written, or is being claimed by another process.
             PrerequisiteError: a damaged ``data.json``.
         """
-        known = self._recorded()
-        if known is not None:
-            self._refuse_other(known, made)
-            prompts = {**known.prompts, **made.prompts}
-            if prompts == known.prompts:
-                return
-            made = known.model_copy(update={"prompts": prompts})
+        if self._with(made) is None:
+            return
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            write_atomic(self.file, strict_json(made.model_dump(mode="json")))
+            with written_alone(self.file):
+                # Again: between the look and the lock another call may have added its sources.
+                both = self._with(made)
+                if both is not None:
+                    write_atomic(self.file, strict_json(both.model_dump(mode="json")))
         except OSError as error:
             raise UsageError(
                 f"cannot write {self.file}: {error.strerror}",
                 "make room, or name another data folder",
             ) from error
+
+    def _with(self, made: Made) -> Made | None:
+        """What is recorded with what is new in ``made``; None where nothing is."""
+        known = self._recorded()
+        if known is None:
+            return made
+        self._refuse_other(known, made)
+        prompts = {**known.prompts, **made.prompts}
+        return None if prompts == known.prompts else known.model_copy(update={"prompts": prompts})
 
     def _recorded(self) -> Made | None:
         if self.file.is_file():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from specbench.errors import PrerequisiteError, SpecbenchError, UsageError
+from specbench.train.data.lock import require_lock
 
 
 def read_records(path: Path, keys: Collection[str] = ("id",)) -> Iterator[dict[str, Any]]:
@@ -67,8 +66,11 @@ class Records:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Unbuffered: what a full disk did not take must not be tried again on closing.
             self._stream = path.open("ab", buffering=0)
-            _lock(self._stream, path)
+            require_lock(self._stream, path)
             self._stream.truncate(path.read_bytes().rfind(b"\n") + 1)
+        except UsageError:
+            self._stream.close()
+            raise
         except OSError as error:
             raise self._unwritable(error) from error
 
@@ -102,23 +104,3 @@ class Records:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-if sys.platform == "win32":
-
-    def _lock(stream: io.FileIO, path: Path) -> None:
-        """No advisory locks here."""
-
-else:
-    import fcntl
-
-    def _lock(stream: io.FileIO, path: Path) -> None:
-        # The kernel drops the lock with the process, however that ends.
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            stream.close()
-            raise UsageError(
-                f"{path} is being written by another process",
-                "wait for it to end, or stop it, before going on in this folder",
-            ) from error

@@ -71,6 +71,14 @@ class Sources:
             for p in fit
         ]
 
+    def lacks(self, source: PromptSource, there: Mapping[str, Record]) -> bool:
+        """Whether some of a source's prompts are not there; the target is not opened for that."""
+        if isinstance(source, SelfPrompts):
+            return any(name not in there for name in _names(source))
+        if isinstance(source, LibraryPrompts):
+            return any(record is not None for _, record in self._numbered(source, there))
+        return any(record["id"] not in there for record in self._suites[source.name])
+
     def missing(
         self, source: PromptSource, there: Mapping[str, Record]
     ) -> Iterator[tuple[str, Record | None]]:
@@ -88,7 +96,7 @@ class Sources:
     def _written(
         self, source: SelfPrompts, there: Mapping[str, Record]
     ) -> Iterator[tuple[str, Record | None]]:
-        names = [f"{source.name}-{number}" for number in range(source.count)]
+        names = _names(source)
         openers = {name: source.openers[i % len(source.openers)] for i, name in enumerate(names)}
         yield from ((name, None) for name in names if name in there)
         wanted = {name: opener for name, opener in openers.items() if name not in there}
@@ -113,6 +121,16 @@ class Sources:
     def _library(
         self, source: LibraryPrompts, there: Mapping[str, Record]
     ) -> Iterator[tuple[str, Record | None]]:
+        for identity, record in self._numbered(source, there):
+            if identity is None:
+                self.left_out["the library has no more"] += 1
+            else:
+                yield identity, record
+
+    def _numbered(
+        self, source: LibraryPrompts, there: Mapping[str, Record]
+    ) -> Iterator[tuple[str | None, Record | None]]:
+        """As ``missing``; without an id where the library has no more."""
         # By number alone: another Python has other functions at the same place.
         held = {
             identity.removeprefix(f"{source.name}-").partition("-")[0]: identity
@@ -128,7 +146,7 @@ class Sources:
                 identity = f"{source.name}-{number}-{fresh[0]}"
                 yield identity, _record(identity, source.name, _user(fresh[1]))
             else:
-                self.left_out["the library has no more"] += 1
+                yield None, None
 
     def _suite(self, name: str, there: Mapping[str, Record]) -> Iterator[tuple[str, Record | None]]:
         for record in self._suites[name]:
@@ -139,6 +157,10 @@ class Sources:
                     "give its [[data.prompts]] another name, or name another data folder",
                 )
             yield record["id"], None if held else record
+
+
+def _names(source: SelfPrompts) -> list[str]:
+    return [f"{source.name}-{number}" for number in range(source.count)]
 
 
 def _record(identity: str, source: str, messages: object, origin: str = "") -> Record:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from specbench.core.arm import PLAIN, ArmSpec
+from specbench.core.full_memory import out_of_memory
 from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Limits, Request, RequestKey, Sampling, Stops
 from specbench.core.trace import Finish, Trace
@@ -137,12 +138,6 @@ def refuse_failed(trace: Trace, doing: str, key: str = BATCH) -> None:
         f"{doing} {trace.key.item} failed: {trace.error or trace.finish}",
         _again(f"lower {key} and " if trace.finish is Finish.OOM else ""),
     )
-
-
-def out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error of torch or Python says that memory is full."""
-    full = isinstance(error, RuntimeError) and "out of memory" in str(error).lower()
-    return full or isinstance(error, MemoryError)
 
 
 def _again(first: str) -> str:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
 from specbench.decoding.protocols import Tap
 from specbench.models import vocabulary
 from specbench.models.heads.configs import FINAL, HeadCheckpoint, MedusaConfig
 from specbench.models.load import LoadedModel, load_model
 from specbench.models.locate import locate
-from specbench.train.capture.disk import unwritten
 from specbench.train.job.heads import starting_head, writer
 from specbench.train.losses.divergences import LOSSES
 from specbench.train.losses.steps import step_weights
@@ -24,13 +20,10 @@ from specbench.train.methods.distill import Distilling, DistillTraining
 from specbench.train.methods.features import FeatureTraining, Unrolling
 from specbench.train.methods.medusa2 import Joint, Medusa2Training
 from specbench.train.methods.method import Method
-from specbench.train.methods.model_folder import write_model
 from specbench.train.methods.models import own_weights, shared_copy
 from specbench.train.methods.parallel import HeadLosses, ParallelTraining
 from specbench.train.methods.student import every_nth
 from specbench.train.recipe.schema import Recipe
-
-KEPT = "it goes on from the last checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +155,7 @@ def _head(start: Start) -> HeadCheckpoint:
     return start.head
 
 
-def _distill(recipe: Recipe, start: Start, per_epoch: int) -> Draft:
+def _distill(recipe: Recipe, start: Start, per_epoch: int) -> DistillTraining:
     how = recipe.train
     distilling = Distilling(
         LOSSES[how.loss],
@@ -171,35 +164,9 @@ def _distill(recipe: Recipe, start: Start, per_epoch: int) -> Draft:
         on_policy=how.on_policy,
         seed=how.seed,
         freeze_embeddings=how.freeze_embeddings,
+        dtype=getattr(torch, recipe.head.dtype),
     )
-    return Draft(start, distilling, getattr(torch, recipe.head.dtype))
-
-
-class Draft(DistillTraining):
-    """Distillation whose draft model is written in a data type of its own.
-
-    Args:
-        start: student and target.
-        how: see ``DistillTraining``.
-        dtype: of the written tensors.
-    """
-
-    def __init__(self, start: Start, how: Distilling, dtype: torch.dtype) -> None:
-        super().__init__(start.student, start.target, how)
-        self._location, self._dtype = start.target.location, dtype
-
-    def export(self, folder: Path) -> None:
-        """Write a model folder, with the target's tokenizer.
-
-        Raises:
-            SpecbenchError: the disk is full.
-        """
-        try:
-            # A copy: what is tied stays tied, and what is trained stays in float32.
-            written = copy.deepcopy(self.module).to(self._dtype)
-            write_model(written, folder, self._location.path)
-        except (OSError, SafetensorError) as error:
-            raise unwritten(folder, error, KEPT) from error
+    return DistillTraining(start.student, start.target, distilling)
 
 
 _MAKERS: dict[str, Callable[[Recipe, Start, int], Method]] = {

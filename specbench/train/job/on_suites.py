@@ -1,6 +1,7 @@
 """How a head drafts on the suites: greedy answers to dev prompts, drafted along as at inference.
 
-The dev split is not what `specbench run` measures by default, and none of it was trained on.
+The dev split is not what `specbench run` measures by default, and ``data.excluded`` keeps all of it
+out of what is trained on.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def on_suites(
     answer of two tokens is left out.
 
     Raises:
-        SpecbenchError: the target failed.
+        SpecbenchError: the network is broken, or the target failed.
     """
     found: dict[str, dict[str, object]] = {}
     for number, name in enumerate(how.suites):

@@ -91,6 +91,7 @@ def prepare(recipe: Recipe, folder: JobFolder, target: Inference, tell: Tell) ->
         folder.data,
         lambda: target.answers,
         lambda name, done, total: tell(f"prompts {name}", done, total),
+        recipe.validate_.suites,
     )
     answered = answer(
         recipe.data,

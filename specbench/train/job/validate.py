@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from specbench.core.arm import ArmSpec
+from specbench.core.full_memory import out_of_memory
 from specbench.core.request import Limits, Request, RequestKey, Sampling, Stops
 from specbench.engines.drafts.flight import Flight, Recording
 from specbench.engines.drafts.replay import DraftReplay
@@ -21,7 +22,6 @@ from specbench.errors import PrerequisiteError, SpecbenchError
 from specbench.metrics.replayed import ReplayedRequest
 from specbench.models.opened import OpenedTarget
 from specbench.train.data.asked import Answered
-from specbench.train.data.target_answers import out_of_memory
 
 DRAFT = "trained"
 BATCH = 16
@@ -83,7 +83,7 @@ class HeldOut:
             scratch: where it is written meanwhile; removed afterwards.
 
         Raises:
-            SpecbenchError: the disk or the memory is full, or nothing could be drafted along.
+            SpecbenchError: the disk or the memory is full, or the network is broken.
         """
         shutil.rmtree(scratch, ignore_errors=True)
         try:
@@ -97,7 +97,7 @@ class HeldOut:
 
         Raises:
             PrerequisiteError: memory is short for one answer alone.
-            SpecbenchError: nothing could be drafted along.
+            SpecbenchError: the network is broken: an answer could not be drafted along.
         """
         opened = self._opened(folder)
         replay = self._replay(opened, folder)
@@ -108,16 +108,8 @@ class HeldOut:
                 # one goes first: both together need not fit.
                 del replay
                 replay = self._replay(opened, folder)
-            results = [flight.result() for flight in flights if not flight.failed]
-            if not results:
-                why = next(flight.failed for flight in flights)
-                raise SpecbenchError(
-                    f"no held-out answer at temperature {temperature:g} could be drafted along: "
-                    f"{why}",
-                    "the network may be broken: train in another folder with a lower "
-                    "train.learning_rate",
-                )
-            found[temperature] = _drafted(results, self._k)
+            _refuse_broken(flights, temperature)
+            found[temperature] = _drafted([flight.result() for flight in flights], self._k)
         return found
 
     def _replay(self, opened: OpenedTarget, folder: Path) -> DraftReplay:
@@ -156,6 +148,19 @@ def figures(found: Mapping[float, Drafted]) -> dict[str, float]:
         reached = [one.alphas[depth] for one in found.values() if depth < len(one.alphas)]
         row[f"held_alpha_{depth + 1}"] = sum(reached) / len(reached)
     return row
+
+
+def _refuse_broken(flights: Sequence[Flight], temperature: float) -> None:
+    # The others are no fair sample of what it does: not even one may fail.
+    failed = [flight for flight in flights if flight.failed]
+    if failed:
+        first = min(failed, key=lambda flight: flight.number)
+        raise SpecbenchError(
+            f"{len(failed)} of {len(flights)} answers at temperature {temperature:g} could not be "
+            f"drafted along, the first of them {first.recording.request.key.item}: {first.failed}",
+            "the network may be broken: train in another folder with a lower train.learning_rate "
+            "or another head.dtype; with --data it shares the data of this one",
+        )
 
 
 def _recording(one: Answered) -> Recording:

@@ -9,9 +9,9 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
+from specbench.core.full_memory import out_of_memory
 from specbench.errors import PrerequisiteError, SpecbenchError
 from specbench.train.capture.corpus import Batch
-from specbench.train.data.target_answers import out_of_memory
 from specbench.train.loop.means import Means
 from specbench.train.loop.ranks import Averaged, Ranks
 from specbench.train.loop.schedule import rate

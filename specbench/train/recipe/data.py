@@ -67,7 +67,8 @@ class Data(Border):
 
     ``temperatures`` are dealt out to the prompts in turn. ``answers`` is how often each prompt is
     answered, each time at the next temperature. An answer that begins to loop is cut there.
-    ``exclude`` names suites, beside the measured ones, whose prompts are not trained on.
+    ``exclude`` names suites, beside the measured ones and the dev split of ``validate.suites``,
+    whose prompts are not trained on.
     ``held_out`` is the share of prompts that is kept for validation. ``batch`` is how many
     requests are decoded at a time; lengths are in tokens.
     """

@@ -21,7 +21,7 @@ MEANINGS = {
     "head.layout": "whose names and files are written; the family's first",
     "head.dtype": "data type of the written files; it is trained in float32",
     "head.full": "write the output projection along, for programs that do not take the target's",
-    "head.draft_vocabulary": "tokens that can be drafted, by frequency in the target's answers; all",
+    "head.draft_vocabulary": "tokens that are drafted, by frequency in the target's answers; all",
     "head.heads": "Medusa heads",
     "head.blocks": "residual blocks per Medusa head",
     "head.layers": "layers of a draft model, taken evenly from the target's",

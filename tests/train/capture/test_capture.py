@@ -15,6 +15,7 @@ from specbench.train.capture.capture import Wanted, capture
 from specbench.train.capture.corpus import Corpus
 from specbench.train.capture.record import read_record
 from specbench.train.capture.shard import tap_name, tap_of
+from specbench.train.data.lock import written_alone
 from tests.train.capture.made import some, write_target
 from tests.train.data.answering import room_for
 
@@ -221,6 +222,42 @@ def test_a_shard_that_no_record_knows_is_made_again(opened, tmp_path):
     _, whole = taken(opened, answers, tmp_path)
     assert list(whole.answers) == [one.id for one in answers]
     Corpus(folder, whole, TAPS)
+
+
+def test_two_captures_at_once(opened, tmp_path, monkeypatch):
+    answers, refused = some(9), []
+    folder, _ = taken(opened, answers[:3], tmp_path)
+
+    def meanwhile():
+        with pytest.raises(UsageError, match=r"capture\.json is being written by another process"):
+            capture(never, answers[3:], wanted(opened), tmp_path, silent)
+        refused.append(True)
+        # What is complete needs no lock: there may be many who read.
+        assert capture(never, answers[:3], wanted(opened), tmp_path, silent)[0] == folder
+
+    capture(lambda: opened, answers[:6], wanted(opened), tmp_path, silent, meanwhile)
+    assert refused
+    late = []
+
+    def other(path):
+        # Between the look and the lock another call adds a shard.
+        if not late:
+            late.append(path)
+            taken(opened, answers[6:7], tmp_path)
+        return written_alone(path)
+
+    monkeypatch.setattr(module, "written_alone", other)
+    _, whole = taken(opened, answers, tmp_path)
+    assert [name for shard in whole.shards for name in shard.answers] == [a.id for a in answers]
+    assert len({shard.file for shard in whole.shards}) == len(whole.shards)
+    Corpus(folder, read_record(folder), TAPS)
+
+
+def test_a_folder_that_cannot_be_locked(opened, tmp_path):
+    (tmp_path / "captures").write_text("")
+    with pytest.raises(SpecbenchError, match="could not be written") as refused:
+        taken(opened, some(1), tmp_path / "captures")
+    assert "make room" in refused.value.hint
 
 
 def test_names_of_states():

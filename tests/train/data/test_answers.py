@@ -7,6 +7,7 @@ import pytest
 
 from specbench.core.trace import Finish
 from specbench.errors import PrerequisiteError, SpecbenchError, UsageError
+from specbench.train.data import answers as room
 from specbench.train.data.answers import answer, before_loop
 from specbench.train.data.asked import Asked
 from specbench.train.data.records import Records
@@ -210,3 +211,20 @@ def test_nothing_left_is_an_error_with_reasons(recipe, tmp_path, prompts, told):
     assert empty.value.message == f"{path}: no answer is left to train on ({reason})"
     with pytest.raises(UsageError, match="nothing was asked"):
         answer(recipe(), [], tmp_path, never, told)
+
+
+def test_what_another_call_writes_meanwhile_is_not_asked_again(
+    recipe, tmp_path, prompts, target, told, monkeypatch
+):
+    opened = []
+
+    def late(path):
+        # Between the look and the lock the other call does it all.
+        if not opened:
+            opened.append(path)
+            answer(recipe(), prompts(3), tmp_path, target.open, told)
+        return Records(path)
+
+    monkeypatch.setattr(room, "Records", late)
+    found = answer(recipe(), prompts(3), tmp_path, never, told)
+    assert len(ids_of(tmp_path / "answers.jsonl")) == len(found.kept) == 3

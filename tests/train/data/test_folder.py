@@ -5,7 +5,9 @@ import json
 import pytest
 
 from specbench.errors import PrerequisiteError, UsageError
+from specbench.train.data import folder as module
 from specbench.train.data.folder import DataFolder, data_fingerprint
+from specbench.train.data.lock import written_alone
 
 TARGET = {"name": "tiny", "weight_hash": "aa", "quant": "none", "template": "sha256:bb"}
 WRITTEN = {"source": "self", "name": "own", "count": 4, "openers": ["Why", "How"]}
@@ -123,6 +125,27 @@ def test_a_damaged_file_is_refused(claim, tmp_path, text):
     (tmp_path / "data" / "data.json").write_text(text)
     with pytest.raises(PrerequisiteError, match=r"data\.json: damaged"):
         claim()
+
+
+def test_two_claims_at_once(claim, tmp_path, monkeypatch):
+    claim(WRITTEN)
+    file = tmp_path / "data" / "data.json"
+    with written_alone(file):
+        with pytest.raises(UsageError, match=r"data\.json is being written by another process"):
+            claim(LIBRARY)
+        # What is recorded needs no lock: there may be many who read.
+        claim(WRITTEN)
+    late = []
+
+    def other(path):
+        # Between the look and the lock another call adds its sources.
+        if not late:
+            late.append(path)
+            claim(SUITE)
+        return written_alone(path)
+
+    monkeypatch.setattr(module, "written_alone", other)
+    assert list(claim(LIBRARY)["prompts"]) == ["own", "s", "lib"]
 
 
 def test_a_folder_that_cannot_be_made(claim, tmp_path):

@@ -24,7 +24,10 @@ def excluded():
 
 @pytest.fixture(autouse=True)
 def _excluded_once(monkeypatch, excluded):
-    monkeypatch.setattr(room, "Excluded", lambda suites: Excluded(suites) if suites else excluded)
+    def made(suites, judged):
+        return Excluded(suites, judged) if suites or judged else excluded
+
+    monkeypatch.setattr(room, "Excluded", made)
 
 
 @pytest.fixture
@@ -223,6 +226,53 @@ def test_suites_to_exclude(recipe, folder, told, suite, tmp_path):
     found = collect(recipe(mine, exclude=[str(other)]), folder, never, told)
     assert ids(found) == ["s-row-2"]
     assert found.left_out == {"near duplicate of a prompt in other": 1}
+
+
+def test_the_dev_split_of_suites_that_heads_are_judged_on(recipe, folder, told, suite, tmp_path):
+    asked = [
+        f"{does} {what}" for does in ("boils", "bends") for what in ("oil", "lead", "tar", "ice")
+    ]
+    mine = suite(*({"id": f"q{i}", "prompt": f"What {t} at {i}?"} for i, t in enumerate(asked)))
+    # The hashes of mine/q3, mine/q6 and mine/q7 are in the lowest 30 %, see ``suites.split``.
+    rest = (0, 1, 2, 4, 5)
+    found = collect(recipe(mine), folder, never, told, [mine["suite"]])
+    assert set(ids(found)) == {f"s-q{i}" for i in rest}
+    assert found.left_out == {"an evaluation prompt": 3}
+    # By their wording too, wherever they come from.
+    lines = [json.dumps({"id": f"w{i}", "prompt": f"what {t} at {i}"}) for i, t in enumerate(asked)]
+    other = tmp_path / "other.jsonl"
+    other.write_text("\n".join(lines) + "\n")
+    source = {"source": "suite", "name": "o", "suite": str(other)}
+    found = collect(recipe(source), folder, never, told, [mine["suite"]])
+    assert set(ids(found)) == {f"o-w{i}" for i in rest}
+    assert found.left_out == {"near duplicate of a prompt in mine": 3}
+    # A suite that nothing is judged along keeps its own.
+    assert len(ids(collect(recipe(mine), folder, never, told))) == 8
+
+
+def test_what_another_call_writes_meanwhile_is_not_made_again(
+    recipe, folder, writer, told, monkeypatch
+):
+    data, opened = recipe(LIBRARY, WRITTEN), []
+
+    def late(path):
+        # Between the look and the lock the other call does it all.
+        if not opened:
+            opened.append(path)
+            collect(data, folder, writer.open, told)
+        return Records(path)
+
+    monkeypatch.setattr(room, "Records", late)
+    found = collect(data, folder, never, told)
+    assert len(ids_of(folder / "prompts.jsonl")) == len(found.prompts) == 7
+
+
+def test_a_second_call_is_refused_before_the_target_writes(recipe, folder, told):
+    with (
+        Records(folder / "prompts.jsonl"),
+        pytest.raises(UsageError, match=r"prompts\.jsonl is being written by another process"),
+    ):
+        collect(recipe(WRITTEN), folder, never, told)
 
 
 def test_two_sources_with_the_same_ids(recipe, folder, writer, told, suite):

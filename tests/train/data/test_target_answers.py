@@ -4,11 +4,14 @@ import pytest
 
 from specbench.core.request import Sampling, Stops
 from specbench.core.trace import Finish
+from specbench.errors import SpecbenchError
 from specbench.models.locate import DEMO_MODEL, locate
+from specbench.models.opened import OpenedTarget
 from specbench.train.data.answers import answer
 from specbench.train.data.asked import Asked
 from specbench.train.data.prompts import collect
-from specbench.train.data.target_answers import request_of
+from specbench.train.data.target_answers import refuse_failed, request_of
+from tests.train.job.spelling import LETTERS, ids, write_target
 
 QUESTIONS = ("Name a river.", "What is 2 + 3?", "Write one word in German.")
 NEW_TOKENS = 6
@@ -83,3 +86,65 @@ def test_facts_say_what_answers_follow_from(opened):
     assert facts["quant"] == "none"
     assert len(facts["weight_hash"]) == 64
     assert facts["template"].startswith("sha256:")
+
+
+@pytest.fixture
+def speller(tmp_path, one_thread):
+    """A tiny target that needs no download, and three requests to it."""
+    from specbench.train.data.target_answers import TargetAnswers
+
+    write_target(tmp_path / "target")
+    target = TargetAnswers({"model": str(tmp_path / "target")})
+    requests = [
+        request_of(f"q-{letter}", (1, ids()[LETTERS.index(letter)]), Sampling(), 4, Stops(), 0)
+        for letter in "abc"
+    ]
+    yield target, requests
+    target.close()
+
+
+def torchs_error():
+    import torch
+
+    return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 90.00 GiB")
+
+
+@pytest.mark.parametrize("error", [torchs_error, MemoryError], ids=["device", "host"])
+def test_a_pool_that_does_not_fit_names_the_key_to_lower(speller, monkeypatch, error):
+    target, requests = speller
+    plain = OpenedTarget.new_pool
+
+    def small(opened, slabs, rows):
+        if slabs > 2:
+            raise error()
+        return plain(opened, slabs, rows)
+
+    monkeypatch.setattr(OpenedTarget, "new_pool", small)
+    for key in ({}, {"key": "validate.limit"}):
+        name = key.get("key", "data.batch")
+        with pytest.raises(SpecbenchError, match=f"out of memory with {name} = 3 requests") as said:
+            list(target.run(requests, 3, **key))
+        assert f"lower {name} and give the same command again" in said.value.hint
+    # As the hint says.
+    assert {len(trace.output_ids) for trace in target.run(requests, 2)} == {4}
+
+
+def test_other_errors_of_an_engine_stay_what_they_are(speller, monkeypatch):
+    target, requests = speller
+
+    def broken(opened, slabs, rows):
+        raise RuntimeError("device-side assert")
+
+    monkeypatch.setattr(OpenedTarget, "new_pool", broken)
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        list(target.run(requests, 3))
+
+
+def test_a_failed_request_names_the_key_of_whoever_asked(speller):
+    target, requests = speller
+    (trace,) = target.run(requests[:1], 1)
+    trace.finish, trace.error = Finish.OOM, "OutOfMemoryError: CUDA out of memory"
+    for key, named in (((), "data.batch"), (("validate.limit",), "validate.limit")):
+        with pytest.raises(SpecbenchError, match="answering q-a failed: OutOfMemory") as said:
+            refuse_failed(trace, "answering", *key)
+        assert f"lower {named} and give the same command again" in said.value.hint

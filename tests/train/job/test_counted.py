@@ -36,6 +36,15 @@ def test_it_drafts_as_the_target_speaks(counted):
     assert counted[1].standing.best > 2.5
 
 
+def test_a_second_call_has_nothing_to_do(counted, bench):
+    folder, first = counted
+    heard = Heard()
+    again = bench.train(bench.recipe("bigram"), folder, heard)
+    assert (again.finished, again.standing.stopped) == (True, "nothing is left to do")
+    assert again.standing.best == first.standing.best
+    assert (heard.stages, heard.notes) == ([], [])
+
+
 def test_record_and_card_say_that_nothing_was_trained(counted):
     folder, _ = counted
     record = json.loads((folder.head / "training.json").read_text())

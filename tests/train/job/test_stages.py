@@ -18,6 +18,7 @@ from specbench.train.job.heads import starting_head
 from specbench.train.job.methods import load_target
 from specbench.train.loop import checkpoint
 from specbench.train.loop.checkpoint import BEST
+from specbench.train.loop.curves import to_look_at
 from specbench.train.loop.step import BrokenLossError, Stepper
 from tests.train.data.answering import room_for
 from tests.train.job.trained import Heard
@@ -179,10 +180,16 @@ def test_a_broken_loss_stops_and_goes_on_with_a_lower_rate(bench, recipe, monkey
         found = plain(self, batch, step)
         return type(found)(found.loss * float("nan"), found.depths, found.rows)
 
+    heard, drawn = Heard(), []
     with monkeypatch.context() as patch:
         patch.setattr(methods.FeatureTraining, "loss", broken)
+        patch.setattr(running, "draw", lambda rows, path, title: drawn.append((rows, path)))
         with pytest.raises(BrokenLossError, match="step 1: the loss is nan") as refused:
-            bench.train(recipe, folder)
+            bench.train(recipe, folder, heard)
+    # How far it came is drawn; here nothing makes a picture, and the table is named.
+    ((rows, path),) = drawn
+    assert ([row["step"] for row in rows], path) == ([0], folder.picture)
+    assert heard.notes[-1] == f"curves: {folder.curves}"
     assert "lower train.learning_rate" in refused.value.hint
     assert folder.noted()["failed"]["step"] == 1
     # Not every key may change.
@@ -232,6 +239,7 @@ def test_without_matplotlib_there_is_no_picture(bench, recipe, whole, monkeypatc
     monkeypatch.setattr(running, "draw", missing)
     assert bench.train(recipe, folder, heard).finished
     assert any("curves.png needs matplotlib" in note for note in heard.notes)
+    assert to_look_at(folder.picture, folder.curves) == folder.curves
     same_head(folder, whole)
 
 

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from specbench.errors import SpecbenchError
-from specbench.models.opened import open_target
+from specbench.drafters.medusa import MedusaDrafter
+from specbench.errors import PrerequisiteError, SpecbenchError
+from specbench.models.opened import OpenedTarget, open_target
 from specbench.train.data.asked import Answered
 from specbench.train.job.methods import load_target, method_of, start_of
 from specbench.train.job.validate import HeldOut
@@ -63,7 +64,81 @@ def test_a_broken_network_is_said(opened, heads, tmp_path):
     with torch.no_grad():
         for parameter in heads.module.parameters():
             parameter.fill_(float("nan"))
-    with pytest.raises(SpecbenchError, match="at temperature 0 could be drafted along: ") as said:
+    with pytest.raises(SpecbenchError, match="1 of 1 answers at temperature 0 could not") as said:
         held(opened, answers([("h", tuple(spelled("h")[:6]))])).of(heads, tmp_path / "scratch")
     assert "the network may be broken" in said.value.hint
     assert not (tmp_path / "scratch").exists()
+
+
+@pytest.fixture
+def room_of(monkeypatch):
+    """Limits the answers whose KV fits at a time; gives the list of what was asked for."""
+    plain = OpenedTarget.new_pool
+
+    def limit(most):
+        asked = []
+
+        def new_pool(opened, slabs, rows):
+            asked.append(slabs)
+            if slabs > most:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+            return plain(opened, slabs, rows)
+
+        monkeypatch.setattr(OpenedTarget, "new_pool", new_pool)
+        return asked
+
+    return limit
+
+
+def test_fewer_at_a_time_where_memory_is_short(opened, heads, tmp_path, room_of):
+    asked = room_of(2)
+    doubled = tuple(token for token in spelled("h")[:4] for _ in range(2))
+    some = answers([("h", tuple(spelled("h")[:8])), ("h", doubled)] * 5)
+    network = held(opened, [*some, *answers([("h", doubled)] * 3, 0.7)])
+    found = network.of(heads, tmp_path / "scratch")
+    # Ten answers: by halves to two, which is where the next temperature begins.
+    assert asked == [10, 5, 2, 2]
+    # See above: seven tokens in seven steps, and in four.
+    assert found[0.0].accept_length == pytest.approx(14 / (7 + 4))
+    # The next validation knows.
+    network.of(heads, tmp_path / "scratch")
+    assert asked[4:] == [2, 2]
+
+
+def test_memory_that_is_full_amid_a_batch(opened, heads, tmp_path, monkeypatch):
+    doubled = tuple(token for token in spelled("h")[:4] for _ in range(2))
+    some = answers([("h", tuple(spelled("h")[:8])), ("h", doubled)])
+    plain = MedusaDrafter.observe
+
+    def observe(drafter, rows, *rest):
+        if len(rows) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        plain(drafter, rows, *rest)
+
+    monkeypatch.setattr(MedusaDrafter, "observe", observe)
+    found = held(opened, some).of(heads, tmp_path / "scratch")
+    assert found[0.0].accept_length == pytest.approx(14 / (7 + 4))
+
+
+def test_an_answer_that_does_not_fit_alone_says_what_to_change(opened, heads, tmp_path, room_of):
+    asked = room_of(0)
+    with pytest.raises(PrerequisiteError, match="out of memory while a single answer") as said:
+        held(opened, answers([("h", tuple(spelled("h")[:6]))] * 3)).of(heads, tmp_path / "scratch")
+    assert asked == [3, 1]
+    for key in ("validate.conversations", "data.max_new_tokens", "validate.max_new_tokens"):
+        assert key in said.value.hint
+    assert "--batch" not in str(said.value)
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_what_memory_does_not_explain_is_not_tried_again(opened, heads, tmp_path, monkeypatch):
+    tried = []
+
+    def new_pool(opened, slabs, rows):
+        tried.append(slabs)
+        raise PrerequisiteError("rows change with how many there are")
+
+    monkeypatch.setattr(OpenedTarget, "new_pool", new_pool)
+    with pytest.raises(PrerequisiteError, match="rows change"):
+        held(opened, answers([("h", tuple(spelled("h")[:6]))] * 3)).of(heads, tmp_path / "scratch")
+    assert tried == [3]

@@ -2,6 +2,7 @@
 
 import csv
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -205,6 +206,48 @@ def test_a_broken_loss_keeps_the_last_checkpoint(corpus, tmp_path, how, monkeypa
     assert again.numbers[0] == saved
 
 
+def test_curves_show_the_steps_before_a_broken_one(corpus, tmp_path):
+    method = Toy()
+    method.broken = {6}
+    broken = training(tmp_path / "two", corpus, method)
+    with pytest.raises(BrokenLossError):
+        broken.run(Hooks(length))
+    # Batches 0 to 5 said a hundredth of their number; the checkpoint is that of step 0.
+    last = rows(tmp_path / "two")[-1]
+    assert (last["step"], float(last["alpha_1"])) == ("6", pytest.approx(sum(range(6)) / 6 / 100))
+    assert broken.curves.rows[-1]["step"] == 6
+    # They are not there twice when it goes on.
+    again = Toy()
+    training(tmp_path / "two", corpus, again).run(Hooks(length))
+    other, _ = whole(tmp_path / "one", corpus)
+    equal_trainings(tmp_path / "one", tmp_path / "two", other, again)
+
+
+def test_a_checkpoint_just_before_a_broken_step(corpus, tmp_path):
+    training(tmp_path / "two", corpus, Toy()).run(stopping(4))
+    method = Toy()
+    method.broken = {4}
+    broken = training(tmp_path / "two", corpus, method)
+    with pytest.raises(BrokenLossError):
+        broken.run(Hooks(length))
+    # Steps 1 to 4 are drawn, and on disk they wait for the row of step 10.
+    assert broken.curves.rows[-1]["alpha_1"] == pytest.approx(sum(range(4)) / 4 / 100)
+    again = Toy()
+    training(tmp_path / "two", corpus, again).run(Hooks(length))
+    other, _ = whole(tmp_path / "one", corpus)
+    equal_trainings(tmp_path / "one", tmp_path / "two", other, again)
+
+
+def test_a_full_disk_does_not_hide_a_broken_loss(corpus, tmp_path):
+    training(tmp_path, corpus, Toy()).run(stopping(2))
+    curves = (tmp_path / "curves.csv").read_bytes()
+    method = Toy()
+    method.broken = {3}
+    with room_for(8), pytest.raises(BrokenLossError, match="step 4"):
+        training(tmp_path, corpus, method).run(Hooks(length))
+    assert (tmp_path / "curves.csv").read_bytes() == curves
+
+
 def test_a_full_disk_keeps_the_last_checkpoint(corpus, tmp_path):
     training(tmp_path, corpus, Toy()).run(stopping(3))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.safetensors")}
@@ -227,6 +270,28 @@ def test_another_number_of_processes_or_steps_is_refused(corpus, tmp_path):
         training(tmp_path, corpus, Toy(), Ranks(0, 2))
     with pytest.raises(UsageError, match="steps, and now there are"):
         training(tmp_path, corpus, Toy(), epochs=9.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "now"),
+    [
+        (lambda held: [*held, replace(held[0], name="suite-new/0")], 13),
+        (lambda held: held[1:], 11),
+        (lambda held: [replace(held[0], name="other/0"), *held[1:]], 12),
+    ],
+    ids=["more", "fewer", "others"],
+)
+def test_other_conversations_are_refused(corpus, tmp_path, change, now):
+    training(tmp_path, corpus, Toy()).run(stopping(2))
+    other = SimpleNamespace(conversations=change(corpus.conversations), load=corpus.load)
+    with pytest.raises(
+        UsageError, match=f"training on other conversations: 12 then, {now} now"
+    ) as refused:
+        training(tmp_path, other, Toy())
+    assert "another folder with --out; the data can be shared with --data" in refused.value.hint
+    # Found in another order they are the same.
+    turned = SimpleNamespace(conversations=corpus.conversations[::-1], load=corpus.load)
+    assert training(tmp_path, turned, Toy()).standing.step == 2
 
 
 def test_processes_that_see_other_folders_do_not_wait_for_each_other(corpus, tmp_path):
