@@ -29,7 +29,7 @@ def together(data, out, recipe):
     """Run two processes to their end; by call, what each found and its weights."""
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     command = [sys.executable, "-m", "tests.train.job.together"]
-    command += [str(data), str(out), str(STOP), str(recipe)]
+    command += [str(data), str(out), str(STOP), str(recipe), str(free_port())]
     started = [
         subprocess.Popen(
             command,
