@@ -8,6 +8,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import torch
+
 from specbench.errors import PrerequisiteError, SpecbenchError
 from specbench.models.checkpoint import require_device, require_torch
 from specbench.models.load import LoadedModel
@@ -19,6 +21,7 @@ from specbench.train.job.finish import accuracies, finish
 from specbench.train.job.folder import JobFolder
 from specbench.train.job.heads import writer
 from specbench.train.job.listeners import SILENT, Listeners, Outcome
+from specbench.train.job.made_up import made_up
 from specbench.train.job.methods import Start, load_target, method_of, start_of
 from specbench.train.job.optimising import K, longest, optimising
 from specbench.train.job.record import data_facts, loop_facts, target_facts
@@ -168,11 +171,14 @@ class _Job:
         return ready
 
     def _rehearse(self, target: LoadedModel) -> None:
-        """Make and write a network before hours go into its data."""
+        """Make a network, run it once and write it, before hours go into its data."""
         size = self._recipe.head.draft_vocabulary
         rows = target.model.get_input_embeddings().num_embeddings
         ids = None if size is None or size >= rows else range(size)
         start, scratch = start_of(self._recipe, target, ids), self._folder.scratch
+        method = method_of(self._recipe, start, 1)
+        with torch.no_grad():
+            method.loss(made_up(self._recipe, start), 0)
         if start.head is None or self._recipe.method in TUNES:
             return
         shutil.rmtree(scratch, ignore_errors=True)

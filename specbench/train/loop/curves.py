@@ -124,9 +124,10 @@ def _plot(axes: Any, rows: Sequence[Row], names: Sequence[str], title: str, leas
 
 
 def _label(name: str) -> str:
-    """A column in words: ``alpha_2`` is depth 2, ``accept_length_t0.7`` T = 0.7."""
-    if name.startswith("alpha_"):
-        return f"depth {name.removeprefix('alpha_')}"
+    """A column in words: ``alpha_2`` and ``loss_2`` are depth 2, ``accept_length_t0.7`` T = 0.7."""
+    kind, _, depth = name.partition("_")
+    if kind in ("alpha", "loss") and depth:
+        return f"depth {depth}"
     if name.startswith("accept_length_t"):
         return f"T = {name.removeprefix('accept_length_t')}"
-    return {"accept_length": "mean over T"}.get(name, name)
+    return {"accept_length": "mean over T", "loss": "weighted sum"}.get(name, name)

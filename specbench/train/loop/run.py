@@ -83,7 +83,8 @@ class Training:
             checkpoint.restore_moments(self._stepper.optimiser, method.module, tensors)
         self._means = Means(self.standing.sums)
         self._saved = None if found is None else self.standing.step
-        self.curves = Curves(curves, self.standing.step)
+        # Without a checkpoint even the row of step 0 is measured again.
+        self.curves = Curves(curves, -1 if found is None else self.standing.step)
         self._began, self._before = time.monotonic(), self.standing.seconds
         self._next_save = self._began + how.save_seconds
 

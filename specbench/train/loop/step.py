@@ -139,7 +139,11 @@ def _figures(found: Found) -> Mapping[str, float]:
     """What a row of the curves says of a batch."""
     figures: dict[str, Tensor] = {"loss": found.loss.detach()}
     for depth, one in enumerate(found.depths, start=1):
-        figures |= {f"alpha_{depth}": one.alpha, f"agreement_{depth}": one.agreement}
+        figures |= {
+            f"loss_{depth}": one.loss,
+            f"alpha_{depth}": one.alpha,
+            f"agreement_{depth}": one.agreement,
+        }
     # One wait for the device instead of one per figure.
     values = torch.stack([value.float() for value in figures.values()]).tolist()
     return dict(zip(figures, values, strict=True))
