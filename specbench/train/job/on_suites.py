@@ -65,8 +65,8 @@ def _answers(target: TargetAnswers, name: str, how: Validate) -> list[Answered]:
             prompt.id, ids, Sampling(), how.max_new_tokens, target.stops(), 0
         )
     answers = []
-    for trace in target.run([*requests.values()], how.limit):
-        refuse_failed(trace, f"answering suite {name}:")
+    for trace in target.run([*requests.values()], how.limit, "validate.limit"):
+        refuse_failed(trace, f"answering suite {name}:", "validate.limit")
         kept = tuple(trace.output_ids[: before_loop(trace.output_ids)])
         if len(kept) >= SHORTEST:
             ids = requests[trace.key.item].token_ids
