@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from specbench.core.arm import ArmMemory
 from specbench.core.manifest import SCHEMA_VERSION
 from specbench.core.trace import Tick, Trace, Window
 from specbench.errors import SpecbenchError, UsageError
+from specbench.results.lock import require_lock
 from specbench.results.codec import encode_ticks, encode_trace, encode_windows, line
 from specbench.results.store import RunFolder
 
@@ -25,7 +25,11 @@ class TraceWriter:
 
     def __init__(self, folder: RunFolder, tick_offset: int = 0) -> None:
         self._file: BinaryIO = folder.traces.open("ab")
-        _lock(self._file, folder)
+        try:
+            require_lock(self._file, folder.path)
+        except UsageError:
+            self._file.close()
+            raise
         self._tick_offset = tick_offset
 
     def trace(self, trace: Trace) -> None:
@@ -79,23 +83,3 @@ def begin_traces(folder: RunFolder, run: str) -> None:
 def _flush(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-if sys.platform == "win32":
-
-    def _lock(file: BinaryIO, folder: RunFolder) -> None:
-        """No advisory locks here."""
-
-else:
-    import fcntl
-
-    def _lock(file: BinaryIO, folder: RunFolder) -> None:
-        # The kernel drops the lock with the process, however that ends.
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.close()
-            raise UsageError(
-                f"{folder.path} is being written by another process",
-                "wait for it to end, or stop it, before resuming this run",
-            ) from error

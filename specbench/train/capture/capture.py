@@ -20,6 +20,7 @@ from specbench.errors import PrerequisiteError
 from specbench.models.heads.configs import FINAL
 from specbench.models.opened import OpenedTarget
 from specbench.models.packed_batch import Segment, pack
+from specbench.results.lock import written_alone
 from specbench.train.capture.disk import unwritten
 from specbench.train.capture.record import (
     RECORD,
@@ -32,7 +33,6 @@ from specbench.train.capture.record import (
 )
 from specbench.train.capture.shard import answer_digest, tap_name, tap_of, write_shard
 from specbench.train.data.asked import Answered
-from specbench.train.data.lock import written_alone
 
 BATCH_TOKENS = 4096
 """Tokens of one forward."""

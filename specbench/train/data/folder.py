@@ -10,9 +10,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from specbench.errors import PrerequisiteError, UsageError
+from specbench.results.lock import written_alone
 from specbench.results.schema import strict_json
 from specbench.results.store import write_atomic
-from specbench.train.data.lock import written_alone
 from specbench.train.recipe.data import Data, SuitePrompts
 
 FILE = "data.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from specbench.errors import PrerequisiteError, SpecbenchError, UsageError
-from specbench.train.data.lock import require_lock
+from specbench.results.lock import require_lock
 
 
 def read_records(path: Path, keys: Collection[str] = ("id",)) -> Iterator[dict[str, Any]]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from specbench.errors import PrerequisiteError, UsageError
+from specbench.results.lock import lock
 from specbench.train.capture.disk import writing
 from specbench.train.data.folder import SETTINGS
-from specbench.train.data.lock import lock
 from specbench.train.loop.checkpoint import LAST
 from specbench.train.recipe.schema import Recipe
 

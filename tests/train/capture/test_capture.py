@@ -10,12 +10,12 @@ from specbench.decoding.protocols import Tap
 from specbench.errors import PrerequisiteError, SpecbenchError, UsageError
 from specbench.models.heads.configs import FINAL
 from specbench.models.opened import open_target
+from specbench.results.lock import written_alone
 from specbench.train.capture import capture as module
 from specbench.train.capture.capture import Wanted, capture
 from specbench.train.capture.corpus import Corpus
 from specbench.train.capture.record import read_record
 from specbench.train.capture.shard import tap_name, tap_of
-from specbench.train.data.lock import written_alone
 from tests.train.capture.made import some, write_target
 from tests.train.data.answering import room_for
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from specbench.errors import PrerequisiteError, UsageError
+from specbench.results.lock import written_alone
 from specbench.train.data import folder as module
 from specbench.train.data.folder import DataFolder, data_fingerprint
-from specbench.train.data.lock import written_alone
 
 TARGET = {"name": "tiny", "weight_hash": "aa", "quant": "none", "template": "sha256:bb"}
 WRITTEN = {"source": "self", "name": "own", "count": 4, "openers": ["Why", "How"]}

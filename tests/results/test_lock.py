@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from specbench.errors import UsageError
-from specbench.train.data.lock import written_alone
+from specbench.results.lock import written_alone
 
 HOLD = """
 import sys
 from pathlib import Path
-from specbench.train.data.lock import written_alone
+from specbench.results.lock import written_alone
 with written_alone(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
