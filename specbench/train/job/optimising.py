@@ -20,6 +20,7 @@ def optimising(recipe: Recipe) -> Optimising:
         epochs=how.epochs,
         batch_tokens=how.batch_tokens,
         accumulate=how.accumulate,
+        optimiser=how.optimiser,
         learning_rate=how.learning_rate,
         betas=(how.betas[0], how.betas[1]),
         weight_decay=how.weight_decay,

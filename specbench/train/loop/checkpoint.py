@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -20,10 +19,9 @@ from torch import Tensor, nn
 from specbench.errors import PrerequisiteError
 from specbench.train.capture.disk import writing
 from specbench.train.loop.means import Sums
+from specbench.train.loop.optimisers import MOMENTS, Optimisers
 
 LAST, BEST = "last.safetensors", "best.safetensors"
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-"""What AdamW keeps of every parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def save(
     standing: Standing,
     trained: Mapping[str, Tensor],
     module: nn.Module,
-    optimiser: torch.optim.Optimizer,
+    optimisers: Optimisers,
 ) -> None:
     """Write ``last``.
 
@@ -71,8 +69,9 @@ def save(
     """
     tensors = {f"weight.{name}": tensor for name, tensor in trained.items()}
     for name, parameter in module.named_parameters():
-        state = optimiser.state.get(parameter, {})
-        tensors |= {f"{moment}.{name}": state[moment] for moment in MOMENTS if moment in state}
+        if parameter.requires_grad:
+            kept = optimisers.kept(parameter)
+            tensors |= {f"{moment}.{name}": tensor for moment, tensor in kept.items()}
     _write(folder / LAST, tensors, standing)
 
 
@@ -115,14 +114,10 @@ def weights(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def restore_moments(
-    optimiser: torch.optim.Optimizer, module: nn.Module, tensors: Mapping[str, Tensor]
+    optimisers: Optimisers, module: nn.Module, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Put the optimiser's state back as ``save`` found it."""
+    """Put the optimisers' state back as ``save`` found it."""
     for name, parameter in module.named_parameters():
-        state = {m: tensors[f"{m}.{name}"] for m in MOMENTS if f"{m}.{name}" in tensors}
-        if state:
-            # The number of steps stays on the host, where AdamW keeps it.
-            optimiser.state[parameter] = {
-                moment: tensor if moment == "step" else tensor.to(parameter.device)
-                for moment, tensor in state.items()
-            }
+        kept = {m: tensors[f"{m}.{name}"] for m in MOMENTS if f"{m}.{name}" in tensors}
+        if kept:
+            optimisers.restore(parameter, kept)

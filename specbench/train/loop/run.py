@@ -80,7 +80,7 @@ class Training:
             )
         self._stepper = Stepper(method, how, ranks, self.total)
         if found is not None:
-            checkpoint.restore_moments(self._stepper.optimiser, method.module, tensors)
+            checkpoint.restore_moments(self._stepper.optimisers, method.module, tensors)
         self._means = Means(self.standing.sums)
         self._saved = None if found is None else self.standing.step
         # Without a checkpoint even the row of step 0 is measured again.
@@ -206,7 +206,7 @@ class Training:
             self.standing,
             self._method.state(),
             self._method.module,
-            self._stepper.optimiser,
+            self._stepper.optimisers,
         )
         took = time.monotonic() - began
         self._next_save = time.monotonic() + max(self._how.save_seconds, took / SAVE_SHARE)

@@ -18,7 +18,8 @@ class Optimising:
         epochs: times that all conversations are seen.
         batch_tokens: of one batch of one process.
         accumulate: batches of a process whose gradients are averaged for one step.
-        learning_rate, betas, weight_decay, warmup, schedule: of AdamW; see ``loop.schedule``.
+        optimiser: ``adamw`` or ``muon``, see ``loop.optimisers``.
+        learning_rate, betas, weight_decay, warmup, schedule: of it; see ``loop.schedule``.
         clip_norm, clip_value: largest norm of all gradients, and largest gradient; 0 = off.
         autocast: data type of matrix products, None for the weights' own.
         validations: evenly spaced over all steps, the end included; one more before the first.
@@ -30,6 +31,7 @@ class Optimising:
     epochs: float
     batch_tokens: int
     accumulate: int = 1
+    optimiser: str = "adamw"
     learning_rate: float = 1e-3
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.0

@@ -1,4 +1,4 @@
-"""One optimiser step: gradients of some batches, clipped, AdamW at the schedule's rate."""
+"""One optimiser step: gradients of some batches, clipped, taken at the schedule's rate."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from specbench.core.full_memory import out_of_memory
 from specbench.errors import PrerequisiteError, SpecbenchError
 from specbench.train.capture.corpus import Batch
 from specbench.train.loop.means import Means
+from specbench.train.loop.optimisers import Optimisers
 from specbench.train.loop.ranks import Averaged, Ranks
 from specbench.train.loop.schedule import rate
 from specbench.train.loop.settings import Optimising
@@ -49,18 +50,13 @@ class Stepper:
         total: steps of the whole training.
 
     Attributes:
-        optimiser: AdamW, whose state a checkpoint keeps.
+        optimisers: whose state a checkpoint keeps.
     """
 
     def __init__(self, method: Method, how: Optimising, ranks: Ranks, total: int) -> None:
         self._method, self._how, self._ranks, self._total = method, how, ranks, total
-        self.optimiser = torch.optim.AdamW(
-            method.groups(how.learning_rate),
-            lr=how.learning_rate,
-            betas=how.betas,
-            weight_decay=how.weight_decay,
-        )
-        self._full = [float(group["lr"]) for group in self.optimiser.param_groups]
+        self.optimisers = Optimisers(method.groups(how.learning_rate), how)
+        self._full = [float(group["lr"]) for group in self.optimisers.groups]
         self._losses = Averaged(method, ranks)
 
     def take(self, group: Sequence[Batch], step: int, kept: int) -> dict[str, float]:
@@ -78,7 +74,7 @@ class Stepper:
             PrerequisiteError: memory is short.
         """
         share = rate(step, self._total, self._how.warmup, self._how.schedule)
-        for settings, full in zip(self.optimiser.param_groups, self._full, strict=True):
+        for settings, full in zip(self.optimisers.groups, self._full, strict=True):
             settings["lr"] = full * share
         try:
             means = self._gradients(group, step)
@@ -97,7 +93,7 @@ class Stepper:
         loss, tokens_each = self._ranks.mean(shared).tolist()
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise BrokenLossError(step + 1, loss, norm, kept, self._how.clip_norm)
-        self.optimiser.step()
+        self.optimisers.step()
         return {
             **means,
             "loss": loss,
@@ -108,7 +104,7 @@ class Stepper:
 
     def _gradients(self, group: Sequence[Batch], step: int) -> dict[str, float]:
         """Gradients of the mean loss of some batches; means of their figures."""
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimisers.zero_grad()
         means = Means()
         for place, batch in enumerate(group):
             # The batch's number among those of all processes addresses its random numbers.

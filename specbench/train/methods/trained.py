@@ -24,7 +24,7 @@ class Trained:
     module: nn.Module
 
     def groups(self, learning_rate: float) -> list[dict[str, object]]:
-        """Matrices decay, norms and biases do not."""
+        """See ``decaying``."""
         return decaying(self.module, learning_rate)
 
     def state(self) -> dict[str, Tensor]:
@@ -58,12 +58,24 @@ def untouched(module: nn.Module) -> Tensor:
 
 
 def decaying(module: nn.Module, learning_rate: float) -> list[dict[str, object]]:
-    """Groups of the trained parameters: matrices decay, norms and biases do not."""
+    """Groups of the trained parameters: matrices decay, norms and biases do not.
+
+    ``matrices`` marks the group between hidden states: neither embedding nor output projection,
+    which have a row per token, nor the stacked matrices of experts.
+    """
     trained = [p for p in module.parameters() if p.requires_grad]
-    return [
-        {"params": [p for p in trained if p.dim() >= 2], "lr": learning_rate},
-        {"params": [p for p in trained if p.dim() < 2], "lr": learning_rate, "weight_decay": 0.0},
+    vocabularies = {m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)}
+
+    def between(p: nn.Parameter) -> bool:
+        return p.dim() == 2 and p.shape[0] not in vocabularies
+
+    common: dict[str, object] = {"lr": learning_rate}
+    groups: list[dict[str, object]] = [
+        {**common, "params": [p for p in trained if between(p)], "matrices": True},
+        {**common, "params": [p for p in trained if p.dim() >= 2 and not between(p)]},
+        {**common, "params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
     ]
+    return [group for group in groups if group["params"]]
 
 
 @torch.no_grad()

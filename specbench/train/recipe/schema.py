@@ -83,6 +83,7 @@ class Train(Border):
     epochs: Positive = 3.0
     batch_tokens: Count = 2048
     accumulate: Count = 1
+    optimiser: Literal["adamw", "muon"] = "adamw"
     learning_rate: Positive = 1e-3
     betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] = Field(default=[0.9, 0.95])
     weight_decay: NotNegative = 0.0

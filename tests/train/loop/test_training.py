@@ -77,9 +77,10 @@ def equal_trainings(first, second, one, other):
 
 
 GROUPS = {"accumulate": 2, "validations": 3, "epochs": 8.0}
+MUON = {"optimiser": "muon"}
 
 
-@pytest.mark.parametrize("how", [{}, GROUPS], ids=["plain", "groups"])
+@pytest.mark.parametrize("how", [{}, GROUPS, MUON], ids=["plain", "groups", "muon"])
 @pytest.mark.parametrize("stops", [(1,), (4,), (3, 7, 8)])
 def test_stopped_and_resumed_is_the_same_training(corpus, tmp_path, how, stops):
     method, standing = whole(tmp_path / "one", corpus, **how)
