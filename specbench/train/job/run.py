@@ -14,12 +14,13 @@ from specbench.errors import PrerequisiteError, SpecbenchError
 from specbench.models.checkpoint import require_device, require_torch
 from specbench.models.load import LoadedModel
 from specbench.models.opened import OpenedTarget
-from specbench.train.capture.corpus import Corpus
+from specbench.train.capture.corpus import Conversation, Corpus
 from specbench.train.job.check import check
 from specbench.train.job.counted import count
 from specbench.train.job.finish import accuracies, finish
 from specbench.train.job.folder import JobFolder
 from specbench.train.job.heads import writer
+from specbench.train.job.levelled import levelled
 from specbench.train.job.listeners import SILENT, Listeners, Outcome
 from specbench.train.job.made_up import made_up
 from specbench.train.job.methods import Start, load_target, method_of, start_of
@@ -89,6 +90,7 @@ class _Ready:
     prepared: Prepared
     start: Start
     corpus: Corpus
+    conversations: list[Conversation]
 
 
 class _Job:
@@ -202,11 +204,15 @@ class _Job:
         start = start_of(recipe, target, draft_ids(recipe, prepared, target))
         opened, stage = self._inference.opened, self._listeners.stage
         corpus = captured(recipe, folder, prepared, start, opened, stage, self._rest)
-        return _Ready(prepared, start, corpus)
+        conversations = corpus.chosen({one.id for one in prepared.train})
+        if start.head is not None and recipe.head.start is None:
+            head = levelled(start.head, corpus, conversations)
+            start = replace(start, head=head)
+        return _Ready(prepared, start, corpus, conversations)
 
     def _training(self, ready: _Ready) -> tuple[Training, Method]:
         recipe, how = self._recipe, optimising(self._recipe)
-        conversations = ready.corpus.chosen({one.id for one in ready.prepared.train})
+        conversations = ready.conversations
         method = method_of(recipe, ready.start, batches_per_epoch(conversations, how))
         folder = self._folder
         places = folder.checkpoints, folder.curves
