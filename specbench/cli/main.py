@@ -36,6 +36,7 @@ class Verb:
 VERBS = {
     "run": Verb("specbench.cli.run:run", "Run an experiment and show its table."),
     "show": Verb("specbench.cli.show:show", "Show the table of a finished run."),
+    "compare": Verb("specbench.cli.compare:compare", "Compare two runs, or two arms, in pairs."),
     "rescore": Verb(
         "specbench.cli.rescore:rescore", "Rebuild all tables of a run from its traces."
     ),

@@ -21,13 +21,11 @@ def alpha(traces: Sequence[Trace], *, seed: int) -> Quantity:
     kept = finished(traces)
     if not any(sum(trace.steps.judged) for trace in kept):
         return nothing(NOTHING_DRAFTED, "1")
-    if not any(map(_overlaps, kept)):
+    if not any(map(overlaps, kept)):
         return unavailable(
             "no draft and target probabilities recorded; at temperature 0 there are none", "1"
         )
-    return pooled(
-        traces, lambda trace: sum(_overlaps(trace)), lambda t: len(_overlaps(t)), "1", seed
-    )
+    return pooled(traces, lambda trace: sum(overlaps(trace)), lambda t: len(overlaps(t)), "1", seed)
 
 
 def expected_length(acceptance: float, k: int) -> float:
@@ -61,7 +59,8 @@ def alpha_iid(traces: Sequence[Trace], *, seed: int) -> Quantity:
     return replace(mean, value=value, unit="1", low=bounds[0], high=bounds[1])
 
 
-def _overlaps(trace: Trace) -> list[float]:
+def overlaps(trace: Trace) -> list[float]:
+    """Sum of min(target, draft) at each draft position that was visited and has both laws."""
     evidence = trace.evidence
     return [
         overlap

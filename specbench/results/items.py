@@ -8,26 +8,35 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 from specbench.core.manifest import Manifest, RecordId, canonical, settings_digest
-from specbench.core.trace import Trace
-from specbench.metrics.timeline import output_tokens
+from specbench.core.trace import Granularity, Trace
+from specbench.metrics.alpha import overlaps
+from specbench.metrics.degenerate import is_degenerate
+from specbench.metrics.timeline import decode_ns, decode_tokens, output_tokens
+from specbench.metrics.totals import tally_of
 from specbench.results.read import Recorded
 
 STEP_SUMS = ("proposed", "verified", "judged", "accepted", "committed")
+OVERLAP = ("visited", "overlap")
+"""Draft positions at which both laws are on record, and their sum of min(target, draft)."""
 
 COLUMNS = (
     *("suite", "item", "turn", "category", "split", "temperature", "repeat", "concurrency"),
     *("arm", "unit", "order", "resumed", "finish", "error", "seed", "prompt_tokens"),
     *("prompt_sha256", "settings_sha256", "output_tokens", "steps", *STEP_SUMS, "cut"),
     *("first_token_ns", "last_token_ns", "output_sha256", "trace_sha256"),
+    *("start", "start_ns", "decode_ns", "decode_tokens", *OVERLAP, "degenerate"),
 )
-"""Times are since the request's start; empty cells are values that do not exist."""
+"""``start_ns`` is since the first request of the run, other times since the request's own start;
+``decode_ns`` is what ``decode_tokens`` took; empty cells are values that do not exist.
+"""
 
 
 def item_rows(recorded: Recorded) -> Iterator[list[str]]:
     """Rows of items.csv, sorted by what they are, so that a resumed run gives the same file."""
+    began = min((trace.start_ns for trace in recorded.traces.values()), default=0)
     for record in sorted(recorded.traces, key=_place):
         trace = recorded.traces[record]
-        yield _row(recorded.manifest, record, trace, recorded.hashes[record])
+        yield _row(recorded.manifest, record, trace, recorded.hashes[record], began)
 
 
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -45,10 +54,16 @@ def _place(record: RecordId) -> tuple[object, ...]:
     return (*item, record.concurrency, record.arm)
 
 
-def _row(manifest: Manifest, record: RecordId, trace: Trace, trace_hash: str) -> list[str]:
+def _row(
+    manifest: Manifest, record: RecordId, trace: Trace, trace_hash: str, began: int
+) -> list[str]:
     key, steps, times = trace.key, trace.steps, trace.arrivals.t_ns
     cut = next((cut for cut in steps.cut if cut), "")
     sums = [str(sum(getattr(steps, name))) if len(steps) else "" for name in STEP_SUMS]
+    step_count = str(len(steps)) if len(steps) else ""
+    if trace.granularity is not Granularity.STEP and (tally := tally_of(trace)) is not None:
+        told = (None, tally.verified, None, tally.accepted, tally.committed)
+        step_count, *sums = ("" if n is None else str(n) for n in (tally.steps, *told))
     return [
         *(key.suite, key.item, str(key.turn), trace.category, trace.split),
         *(repr(key.temperature), str(key.repeat), str(trace.concurrency)),
@@ -56,11 +71,20 @@ def _row(manifest: Manifest, record: RecordId, trace: Trace, trace_hash: str) ->
         *(_free_text(trace.error), str(trace.seed), str(trace.prompt_tokens), trace.prompt_hash),
         settings_digest(manifest, record, trace.prompt_hash),
         str(output_tokens(trace)) if trace.ok else "",
-        *(str(len(steps)) if len(steps) else "", *sums, cut),
+        *(step_count, *sums, cut),
         *(str(times[index] - trace.start_ns) if times else "" for index in (0, -1)),
         sha256(canonical(trace.output_ids).encode()).hexdigest() if trace.ok else "",
         trace_hash,
+        *(str(trace.start), str(trace.start_ns - began)),
+        *((str(decode_ns(trace)), str(decode_tokens(trace))) if trace.ok and times else ("", "")),
+        *_overlap(trace),
+        str(int(is_degenerate(trace))) if trace.ok and trace.output_ids else "",
     ]
+
+
+def _overlap(trace: Trace) -> tuple[str, str]:
+    found = overlaps(trace)
+    return (str(len(found)), repr(sum(found))) if found else ("", "")
 
 
 def _free_text(text: str) -> str:

@@ -59,8 +59,8 @@ def total_ratio(
         return nothing(empty, unit)
     columns = (top[held], bottom[held])
     if groups is not None and several(kept := _labels(groups, held)):
-        return _nested(columns, _total_ratio, kept, seed, unit, level)
-    return interval(columns, _total_ratio, seed, unit, level, method)
+        return _nested(columns, quotient, kept, seed, unit, level)
+    return interval(columns, quotient, seed, unit, level, method)
 
 
 def ratio_interval(
@@ -94,15 +94,32 @@ def ratio_interval(
         return nothing("no paired unit", unit)
     if any(column.sum() == 0.0 for column in columns[1:]):
         return nothing("a total of the ratio is zero", unit)
+    return grouped_interval(columns, ratio_of_ratios, seed, unit, level, method, groups)
+
+
+def grouped_interval(
+    columns: tuple[Array, ...],
+    statistic: Statistic,
+    seed: int,
+    unit: str,
+    level: float = LEVEL,
+    method: str = "BCa",
+    groups: ArrayLike | None = None,
+) -> Quantity:
+    """``interval`` where units are of one group, else groups are resampled before units.
+
+    Args:
+        groups: label of each unit's group (start of the server); None or one label = one level.
+    """
     if groups is not None and several(kept := _labels(groups, np.full(len(columns[0]), True))):
-        return _nested(columns, ratio_of_ratios, kept, seed, unit, level)
-    return interval(columns, ratio_of_ratios, seed, unit, level, method)
+        return _nested(columns, statistic, kept, seed, unit, level)
+    return interval(columns, statistic, seed, unit, level, method)
 
 
 def ratio_of_ratios(num_a: Array, den_a: Array, num_b: Array, den_b: Array, axis: int = -1) -> Any:
     """The statistic of ``ratio_interval`` along ``axis``."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return _total_ratio(num_a, den_a, axis) / _total_ratio(num_b, den_b, axis)
+        return quotient(num_a, den_a, axis) / quotient(num_b, den_b, axis)
 
 
 def difference_of_totals(
@@ -110,10 +127,11 @@ def difference_of_totals(
 ) -> Any:
     """sum num_a / sum den_a - sum num_b / sum den_b along ``axis``."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return _total_ratio(num_a, den_a, axis) - _total_ratio(num_b, den_b, axis)
+        return quotient(num_a, den_a, axis) - quotient(num_b, den_b, axis)
 
 
-def _total_ratio(num: Array, den: Array, axis: int = -1) -> Any:
+def quotient(num: Array, den: Array, axis: int = -1) -> Any:
+    """sum num / sum den along ``axis``: a ratio of totals."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return num.sum(axis=axis) / den.sum(axis=axis)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from specbench.stats.bootstrap import ratio_of_ratios
+from specbench.stats.bootstrap import Array, Statistic, quotient, unit_columns
 
 RESAMPLES = 9999
 
@@ -27,14 +28,33 @@ def permutation_ratio(
     swaps are enumerated where they are few, else ``RESAMPLES`` are drawn and p is
     (1 + as extreme) / (1 + drawn).
     """
-    top = np.concatenate([np.asarray(numerator_a, float), np.asarray(numerator_b, float)])
-    bottom = np.concatenate([np.asarray(denominator_a, float), np.asarray(denominator_b, float)])
+    first = unit_columns(numerator_a, denominator_a)
+    second = unit_columns(numerator_b, denominator_b)
+    return permutation_statistic(first, second, quotient, seed=seed)
+
+
+def permutation_statistic(
+    a: Sequence[Array], b: Sequence[Array], statistic: Statistic, *, seed: int
+) -> float:
+    """Two-sided p-value of "a statistic is the same of both arms", swapping them inside each unit.
+
+    What is tested is the logarithm of statistic(a) / statistic(b).
+
+    Args:
+        a, b: columns of one entry per unit, the same ones of both arms.
+        statistic: of an arm's columns, along the axis of units; positive.
+    """
+    columns = [np.concatenate([one, other]) for one, other in zip(a, b, strict=True)]
 
     def log_ratio(first: NDArray[np.int64], second: NDArray[np.int64], axis: int = -1) -> Any:
-        ratio = ratio_of_ratios(top[first], bottom[first], top[second], bottom[second], axis)
-        return np.log(ratio)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            one, other = (
+                statistic(*(column[index] for column in columns), axis=axis)
+                for index in (first, second)
+            )
+            return np.log(one / other)
 
-    return _swap_test(len(top) // 2, log_ratio, seed)
+    return _swap_test(len(a[0]), log_ratio, seed)
 
 
 def permutation_mean_difference(a: ArrayLike, b: ArrayLike, *, seed: int) -> float:

@@ -1,4 +1,4 @@
-"""`show` and `rescore` work where torch is not installed."""
+"""What reads results works where torch is not installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("module", ["show", "rescore", "run"])
+@pytest.mark.parametrize("module", ["show", "compare", "rescore", "run"])
 def test_no_torch(module):
     code = f"import sys, specbench.cli.{module}; sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=False)

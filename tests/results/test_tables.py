@@ -125,6 +125,9 @@ def test_items_have_a_row_per_record_with_the_hash_of_its_trace():
     first = rows[0]
     assert (first["first_token_ns"], first["last_token_ns"]) == ("10", "30")
     assert (first["accepted"], first["committed"], first["cut"]) == ("1", "2", "length")
+    assert (first["decode_ns"], first["decode_tokens"]) == ("20", "2")
+    assert {row["start"] for row in rows} == {"0"}
+    assert min(int(row["start_ns"]) for row in rows) == 0
 
 
 def test_drafts_beyond_an_arms_k_are_refused_unless_its_server_chose_it():
@@ -179,6 +182,6 @@ def test_failed_items_have_empty_cells_and_harmless_text():
     text = csv_text(ITEM_COLUMNS, item_rows(found))
     row = next(csv.DictReader(io.StringIO(text)))
     assert row["error"] == '\'=1+1, "x" second line'
-    assert [row[name] for name in ("output_tokens", "steps", "accepted", "first_token_ns")] == [
+    assert [row[name] for name in ("output_tokens", "steps", "accepted", "decode_ns")] == [
         ""
     ] * 4

@@ -1,0 +1,85 @@
+"""`specbench compare`: two runs, or two arms, on the same requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from specbench.cli.out import out_option
+from specbench.cli.rows import format_options, write
+from specbench.errors import UsageError
+
+
+@click.command()
+@click.argument("base")
+@click.argument("new", nargs=-1, required=True, metavar="NEW...")
+@click.option("--metric", "metrics", multiple=True, help="What is compared; may be repeated.")
+@click.option(
+    "--by",
+    type=click.Choice(["temperature", "suite", "category", "context"]),
+    default="suite",
+    show_default=True,
+    help="What requests are split by, beside temperature and concurrency.",
+)
+@click.option("--allow", "allowed", multiple=True, metavar="KEY", help="A key that may differ.")
+@click.option(
+    "--assume-same",
+    is_flag=True,
+    help="Take what servers do not say, such as their weights, as equal.",
+)
+@out_option
+@format_options
+def compare(
+    base: str,
+    new: tuple[str, ...],
+    metrics: tuple[str, ...],
+    by: str,
+    allowed: tuple[str, ...],
+    assume_same: bool,
+    out: Path,
+    form: str,
+) -> None:
+    """Compare every NEW with BASE: runs, or arms of runs as RUN:ARM.
+
+    Requests are joined on suite, item, turn, temperature and repeat. Every measure is a ratio of
+    totals over the requests of both sides, with a 95 % interval over prompts and a paired swap
+    test, adjusted (Holm) for the measures of a group. Runs that did not measure the same are
+    refused (exit code 6) unless --allow names the key.
+    """
+    from specbench.report.compared import records
+    from specbench.results.compare.compare import compare as compared
+    from specbench.results.compare.measures import DEFAULT
+    from specbench.results.compare.sides import open_run
+
+    first = open_run(base, out)
+    found = [
+        one
+        for name in new
+        for one in compared(
+            first,
+            open_run(name, out),
+            measures=_known(metrics) or DEFAULT,
+            by=by,
+            allowed=allowed,
+            assume_same=assume_same,
+        )
+    ]
+    if form in ("csv", "json"):
+        write([row for one in found for row in records(one)], form)
+        return
+    from specbench.cli.compared import write_compared
+
+    write_compared(found, form)
+
+
+def _known(metrics: tuple[str, ...]) -> tuple[str, ...]:
+    """The metrics that were asked for; UsageError names those there are."""
+    from specbench.catalog import nearest
+    from specbench.results.compare.measures import MEASURES, SPEEDUP
+
+    names = [*MEASURES, SPEEDUP]
+    for metric in metrics:
+        if metric not in names:
+            raise UsageError(f"unknown metric {metric!r}", nearest(metric, names))
+    return metrics

@@ -1,0 +1,165 @@
+"""A comparison: pairs of arms, their measures by group, what may be said, and what to know first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from specbench.core.arm import PLAIN
+from specbench.errors import NotComparable
+from specbench.results.comparable import require_comparable
+from specbench.results.compare.contrast import Contrast, contrast
+from specbench.results.compare.fidelity import Fidelity, fidelity
+from specbench.results.compare.joined import Joined, join
+from specbench.results.compare.measures import MEASURES
+from specbench.results.compare.sides import RunRows, Side, matched
+from specbench.results.compare.split import ALL, Group, groups
+from specbench.results.compare.verdict import Judged, judge
+
+WAY_ON = "compare runs of one experiment, or name a key that may differ with --allow KEY"
+STEADY = 0.05
+"""Relative change of plain's own latency between two runs from which on times are not the arm's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What may be said of one group of requests.
+
+    Attributes:
+        judged: one verdict per measure.
+        fidelity: None where the runs did not judge this group by itself.
+    """
+
+    group: Group
+    judged: tuple[Judged, ...]
+    fidelity: Fidelity | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One pair of arms.
+
+    Attributes:
+        base, new: ``RUN:ARM`` of both.
+        requests: that were compared.
+        parts: by group, all requests of a temperature and load first.
+        notes: what to know before reading them.
+    """
+
+    base: str
+    new: str
+    requests: int
+    parts: tuple[Part, ...]
+    notes: tuple[str, ...]
+
+
+def compare(
+    base: RunRows,
+    new: RunRows,
+    *,
+    measures: Sequence[str],
+    by: str,
+    allowed: Collection[str] = (),
+    assume_same: bool = False,
+) -> list[Compared]:
+    """Compare two runs, or two arms.
+
+    Args:
+        measures: of ``MEASURES``, or ``speedup``.
+        by: of ``split.SPLITS``.
+        allowed: keys of the identity that may differ.
+        assume_same: take what servers do not say as equal.
+
+    Raises:
+        NotComparable: what was measured differs, or no request is in both.
+        UsageError: it does not follow which arms are meant.
+    """
+    notes = []
+    if base.folder != new.folder:
+        manifests = [base.manifest, new.manifest]
+        taken = require_comparable(manifests, assume_same, lifted=allowed, way_on=WAY_ON)
+        if taken:
+            notes.append(f"taken as equal, not known: {', '.join(taken)}")
+        if allowed:
+            notes.append(f"allowed to differ: {', '.join(allowed)}")
+    pairs = [(one, other, join(one, other)) for one, other in matched(base, new)]
+    for one, other, joined in pairs:
+        if joined.rows.empty:
+            raise NotComparable(
+                f"{one.name} and {other.name} have no request in common", _why_nothing(joined)
+            )
+    return [_compared(*pair, measures, by, notes) for pair in pairs]
+
+
+def _compared(
+    base: Side, new: Side, joined: Joined, measures: Sequence[str], by: str, notes: Sequence[str]
+) -> Compared:
+    seed = base.manifest.seed
+    found: list[tuple[Group, list[Contrast]]] = [
+        (group, [contrast(name, joined, rows, seed) for name in _asked(measures, base, new)])
+        for group, rows in groups(joined.rows, by)
+    ]
+    parts = tuple(
+        Part(group, tuple(judge(contrasts)), fidelity(base, new, group))
+        for group, contrasts in found
+    )
+    return Compared(
+        base.name,
+        new.name,
+        len(joined.rows),
+        parts,
+        (*notes, *_joining(joined), *_drift(base, new, joined, seed)),
+    )
+
+
+def _asked(measures: Sequence[str], base: Side, new: Side) -> list[str]:
+    """Without accept rates of trees, which are of nodes that could not all be accepted."""
+    trees = {base.arm.tree, new.arm.tree} != {"chain"}
+    return [name for name in measures if not (trees and name == "accept_rate")]
+
+
+def _joining(joined: Joined) -> list[str]:
+    notes = []
+    for count, what in (
+        (joined.base_only, "requests of the base have no partner"),
+        (joined.new_only, "requests of the new one have no partner"),
+        (joined.other_prompt, "requests had another prompt, after another earlier answer"),
+    ):
+        if count:
+            notes.append(f"{count} {what} and are left out")
+    return notes
+
+
+def _drift(base: Side, new: Side, joined: Joined, seed: int) -> list[str]:
+    """What plain says of the two occasions: it did the same on both."""
+    if not joined.apart:
+        return []
+    if not (len(base.plain) and len(new.plain)):
+        return ["times are of two occasions, and there is no plain arm in both to hold them against"]
+    plain = [_plain(side) for side in (base, new)]
+    beside = join(*plain)
+    if beside.rows.empty:
+        return ["times are of two occasions, and plain decoded no request in both"]
+    notes = []
+    for group, rows in groups(beside.rows, "temperature"):
+        if group.name != ALL:
+            continue
+        found = contrast(MEASURES["itl"].name, beside, rows, seed).ratio
+        if found.known and abs(found.number() - 1) > STEADY:
+            notes.append(
+                f"temperature {group.temperature:g}: plain itself took {found.number():.2f} times "
+                "as long per token in the new run: read speedup, where each arm is held against "
+                "its own plain, not itl, ttft and tokens/s"
+            )
+    return notes
+
+
+def _plain(side: Side) -> Side:
+    return Side(side.folder, side.manifest, side.manifest.arm(PLAIN), side.plain, side.plain)
+
+
+def _why_nothing(joined: Joined) -> str:
+    if joined.other_prompt:
+        return "their prompts differ: other suites, templates or earlier answers"
+    return "run them on the same suites, split, temperatures and concurrency"
+

@@ -1,0 +1,163 @@
+"""One measure of two sides on the same requests: ratio, interval, test, and what was detectable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from specbench.core.quantity import Quantity, nothing
+from specbench.results.compare.joined import (
+    BASE,
+    BASE_PLAIN,
+    NEW,
+    NEW_PLAIN,
+    Joined,
+    summed,
+    unit_labels,
+)
+from specbench.results.compare.measures import MEASURES, SPEEDUP, Measure
+from specbench.results.compare.narrowed import narrowed
+from specbench.stats.bootstrap import Array, grouped_interval, quotient
+from specbench.stats.paired import permutation_statistic
+from specbench.stats.power import ALPHA, POWER
+from specbench.stats.spread import detectable
+
+Columns = tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A measure of two sides.
+
+    Attributes:
+        measure: its name.
+        base, new: its values, on the requests of both.
+        ratio: new / base with its interval, unit x.
+        p: two-sided, of swapping the sides inside each unit; None where nothing can be tested.
+        detectable: relative difference that this many units show with probability 0.8, unit 1.
+        up: whether more is better.
+    """
+
+    measure: str
+    base: Quantity
+    new: Quantity
+    ratio: Quantity
+    p: float | None
+    detectable: Quantity
+    up: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Totals:
+    """Columns of both sides, one entry per unit, and the statistic of a side's columns."""
+
+    base: Columns
+    new: Columns
+    statistic: Callable[..., Any]
+    groups: Array
+    method: str = ""
+
+
+def contrast(name: str, joined: Joined, rows: pd.DataFrame, seed: int) -> Contrast:
+    """Compare one measure over some of the joined requests.
+
+    Args:
+        name: of ``MEASURES``, or ``speedup``.
+        rows: those requests of ``joined.rows``.
+        seed: of the resampling.
+    """
+    unit, up, missing = _facts(name)
+    made = _speedup(joined, rows) if name == SPEEDUP else _measured(MEASURES[name], joined, rows)
+    if made is None:
+        absent = nothing(missing, unit)
+        ratio, power = nothing(missing, "x"), nothing(missing, "1")
+        return Contrast(name, absent, absent, ratio, None, power, up)
+    units = len(made.groups)
+    base, new = (
+        Quantity(float(made.statistic(*columns)), unit, n=units) for columns in (made.base, made.new)
+    )
+    ratio, p, power = _judged(made, seed)
+    return Contrast(name, base, new, ratio, p, power, up)
+
+
+def _facts(name: str) -> tuple[str, bool, str]:
+    if name == SPEEDUP:
+        return "x", True, "no plain arm decoded these requests beside both"
+    measure = MEASURES[name]
+    return measure.unit, measure.up, measure.missing
+
+
+def _judged(made: _Totals, seed: int) -> tuple[Quantity, float | None, Quantity]:
+    units = len(made.groups)
+    if all(np.array_equal(one, other) for one, other in zip(made.base, made.new, strict=True)):
+        method = f"no interval: equal on all {units} units"
+        return Quantity(1.0, "x", n=units, method=method), 1.0, nothing(method, "1")
+    count = len(made.base)
+    columns = (*made.new, *made.base)
+
+    def ratio(*both: Array, axis: int = -1) -> Any:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            new = made.statistic(*both[:count], axis=axis)
+            return new / made.statistic(*both[count:], axis=axis)
+
+    def log_ratio(*both: Array) -> Any:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(ratio(*both))
+
+    found = grouped_interval(columns, ratio, seed, "x", groups=made.groups)
+    power = detectable(
+        columns, log_ratio, seed=seed, unit="1", alpha=ALPHA, power=POWER, groups=made.groups
+    )
+    if power.known:
+        power = replace(power, value=float(np.expm1(power.number())))
+    p = permutation_statistic(made.new, made.base, made.statistic, seed=seed)
+    return replace(found, method=f"{found.method}{made.method}"), p, power
+
+
+def _measured(measure: Measure, joined: Joined, rows: pd.DataFrame) -> _Totals | None:
+    sides = [joined.side(suffix, rows) for suffix in (BASE, NEW)]
+    columns = [column(side) for side in sides for column in (measure.top, measure.bottom)]
+    known = pd.concat(columns, axis=1).notna().all(axis=1)
+    if not known.any():
+        return None
+    labels = unit_labels(rows, timed=measure.timed, apart=joined.apart)[known]
+    totals = [summed(labels, column[known]) for column in columns]
+    if any(not column.sum() for column in totals):
+        return None
+    base, new = (totals[0], totals[1]), (totals[2], totals[3])
+    groups = _groups(rows[known], labels)
+    if measure.name != "accept_length":
+        return _Totals(base, new, quotient, groups)
+    before, after, method = narrowed(joined, rows[known], labels, base, new)
+    return _Totals(before, after, quotient, groups, method)
+
+
+def _speedup(joined: Joined, rows: pd.DataFrame) -> _Totals | None:
+    """Decode time per token of each side's own plain over that of the side."""
+    suffixes = (BASE_PLAIN, BASE, NEW_PLAIN, NEW)
+    names = [f"{name}{suffix}" for suffix in suffixes for name in ("decode_ns", "decode_tokens")]
+    if not set(names) <= set(rows.columns):
+        return None
+    known = (rows[names] > 0).all(axis=1)
+    if not known.any():
+        return None
+    labels = unit_labels(rows, timed=True, apart=joined.apart)[known]
+    totals = [summed(labels, rows.loc[known, name]) for name in names]
+    groups = _groups(rows[known], labels)
+    return _Totals(tuple(totals[:4]), tuple(totals[4:]), _plain_over_arm, groups)
+
+
+def _plain_over_arm(
+    plain_ns: Array, plain_tokens: Array, arm_ns: Array, arm_tokens: Array, axis: int = -1
+) -> Any:
+    return quotient(plain_ns, plain_tokens, axis) / quotient(arm_ns, arm_tokens, axis)
+
+
+def _groups(rows: pd.DataFrame, labels: pd.Series[Any]) -> Array:
+    """Which starts of the two servers decoded each unit, as numbers."""
+    starts = rows[f"start{BASE}"] * 1_000_000 + rows[f"start{NEW}"]
+    return starts.groupby(labels, sort=False).first().to_numpy(np.float64)

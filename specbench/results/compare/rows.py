@@ -1,0 +1,68 @@
+"""items.csv as a table: checked, with one row per record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from specbench.results.items import COLUMNS
+from specbench.results.schema import ResultError
+from specbench.results.store import RunFolder
+
+KEY = ["suite", "item", "turn", "temperature", "repeat", "concurrency"]
+"""Columns that name a request; what is compared is joined on them, never on row numbers."""
+TEXT = {
+    *("suite", "item", "category", "split", "arm", "unit", "finish", "error", "cut"),
+    *("prompt_sha256", "settings_sha256", "output_sha256", "trace_sha256"),
+}
+NUMBERS = [name for name in COLUMNS if name not in TEXT]
+
+
+def read_rows(folder: RunFolder) -> pd.DataFrame:
+    """All records of a run; numbers are float64, NaN where items.csv says nothing.
+
+    Raises:
+        ResultError: there is no items.csv, or one that specbench did not write; how to get it back.
+    """
+    hint = f"make it again from the traces: specbench rescore {folder.path}"
+    if not folder.items.is_file():
+        raise ResultError(f"{folder.items} is not there: the run was not finished", hint)
+    try:
+        rows = pd.read_csv(
+            folder.items, dtype={name: str for name in TEXT}, keep_default_na=False, na_values=[""]
+        )
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{folder.items}: cannot be read: {error}", hint) from error
+    _require_columns(rows, folder.items, hint)
+    for name in NUMBERS:
+        rows[name] = _numbers(rows[name], name, folder.items, hint)
+    rows[[*TEXT]] = rows[[*TEXT]].fillna("")
+    names = [*KEY, "arm"]
+    if (twice := rows[rows.duplicated(names)]).size:
+        place = ", ".join(f"{name} {twice.iloc[0][name]}" for name in names)
+        raise ResultError(f"{folder.items}: a record is there twice: {place}", hint)
+    return rows
+
+
+def _require_columns(rows: pd.DataFrame, path: Path, hint: str) -> None:
+    lacking = [name for name in COLUMNS if name not in rows.columns]
+    if lacking:
+        some = ", ".join(lacking[:3])
+        raise ResultError(
+            f"{path} lacks {len(lacking)} columns, among them {some}: it is of an older specbench, "
+            "or of another program",
+            hint,
+        )
+
+
+def _numbers(column: pd.Series[float], name: str, path: Path, hint: str) -> pd.Series[float]:
+    found = pd.to_numeric(column, errors="coerce")
+    wrong = found.isna() & column.notna()
+    infinite = found.abs() == float("inf")
+    if (bad := wrong | infinite).any():
+        place = int(bad.to_numpy().argmax())
+        raise ResultError(
+            f"{path}, line {place + 2}: {name} = {column.iloc[place]} is no number", hint
+        )
+    return found.astype("float64")
