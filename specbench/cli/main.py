@@ -37,6 +37,10 @@ VERBS = {
     "run": Verb("specbench.cli.run:run", "Run an experiment and show its table."),
     "show": Verb("specbench.cli.show:show", "Show the table of a finished run."),
     "compare": Verb("specbench.cli.compare:compare", "Compare two runs, or two arms, in pairs."),
+    "gate": Verb("specbench.cli.gate:gate", "Fail where a run is worse than its baseline."),
+    "baseline": Verb(
+        "specbench.cli.baseline:baseline", "Name the runs that others are held against."
+    ),
     "rescore": Verb(
         "specbench.cli.rescore:rescore", "Rebuild all tables of a run from its traces."
     ),

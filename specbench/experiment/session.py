@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -236,12 +237,21 @@ class Session:
             refuse_other_identity(old, new)
             self.resume.drop_derived()
             return self.resume
-        run = new_run_id(digest(self.prepared.experiment.resolved()))
+        run = self._new_id()
         manifest = build_manifest(self.prepared, engine, calibration, template, run, self.command)
         resolved = self.prepared.resolved_toml()
         folder = create_run(self.out, manifest, self.prepared.passed, resolved)
         begin_traces(folder, run)
         return folder
+
+    def _new_id(self) -> str:
+        """An id that no run has yet: they are named by the second and by what they run."""
+        settings = digest(self.prepared.experiment.resolved())
+        run = new_run_id(settings)
+        if (self.out / run).exists():
+            time.sleep(1)
+            run = new_run_id(settings)
+        return run
 
     def _measure(
         self,

@@ -24,19 +24,18 @@ COLUMNS = (
     *("arm", "unit", "order", "resumed", "finish", "error", "seed", "prompt_tokens"),
     *("prompt_sha256", "settings_sha256", "output_tokens", "steps", *STEP_SUMS, "cut"),
     *("first_token_ns", "last_token_ns", "output_sha256", "trace_sha256"),
-    *("start", "start_ns", "decode_ns", "decode_tokens", *OVERLAP, "degenerate"),
+    *("start", "decode_ns", "decode_tokens", *OVERLAP, "degenerate"),
 )
-"""``start_ns`` is since the first request of the run, other times since the request's own start;
-``decode_ns`` is what ``decode_tokens`` took; empty cells are values that do not exist.
+"""Times are since the request's start, ``decode_ns`` is what ``decode_tokens`` took; empty cells
+are values that do not exist.
 """
 
 
 def item_rows(recorded: Recorded) -> Iterator[list[str]]:
     """Rows of items.csv, sorted by what they are, so that a resumed run gives the same file."""
-    began = min((trace.start_ns for trace in recorded.traces.values()), default=0)
     for record in sorted(recorded.traces, key=_place):
         trace = recorded.traces[record]
-        yield _row(recorded.manifest, record, trace, recorded.hashes[record], began)
+        yield _row(recorded.manifest, record, trace, recorded.hashes[record])
 
 
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -54,9 +53,7 @@ def _place(record: RecordId) -> tuple[object, ...]:
     return (*item, record.concurrency, record.arm)
 
 
-def _row(
-    manifest: Manifest, record: RecordId, trace: Trace, trace_hash: str, began: int
-) -> list[str]:
+def _row(manifest: Manifest, record: RecordId, trace: Trace, trace_hash: str) -> list[str]:
     key, steps, times = trace.key, trace.steps, trace.arrivals.t_ns
     cut = next((cut for cut in steps.cut if cut), "")
     sums = [str(sum(getattr(steps, name))) if len(steps) else "" for name in STEP_SUMS]
@@ -75,7 +72,7 @@ def _row(
         *(str(times[index] - trace.start_ns) if times else "" for index in (0, -1)),
         sha256(canonical(trace.output_ids).encode()).hexdigest() if trace.ok else "",
         trace_hash,
-        *(str(trace.start), str(trace.start_ns - began)),
+        str(trace.start),
         *((str(decode_ns(trace)), str(decode_tokens(trace))) if trace.ok and times else ("", "")),
         *_overlap(trace),
         str(int(is_degenerate(trace))) if trace.ok and trace.output_ids else "",

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("module", ["show", "compare", "rescore", "run"])
+@pytest.mark.parametrize("module", ["show", "compare", "gate", "baseline", "rescore", "run"])
 def test_no_torch(module):
     code = f"import sys, specbench.cli.{module}; sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=False)

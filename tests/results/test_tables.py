@@ -127,7 +127,6 @@ def test_items_have_a_row_per_record_with_the_hash_of_its_trace():
     assert (first["accepted"], first["committed"], first["cut"]) == ("1", "2", "length")
     assert (first["decode_ns"], first["decode_tokens"]) == ("20", "2")
     assert {row["start"] for row in rows} == {"0"}
-    assert min(int(row["start_ns"]) for row in rows) == 0
 
 
 def test_drafts_beyond_an_arms_k_are_refused_unless_its_server_chose_it():

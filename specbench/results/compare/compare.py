@@ -83,12 +83,17 @@ def compare(
         if allowed:
             notes.append(f"allowed to differ: {', '.join(allowed)}")
     pairs = [(one, other, join(one, other)) for one, other in matched(base, new)]
-    for one, other, joined in pairs:
-        if joined.rows.empty:
-            raise NotComparable(
-                f"{one.name} and {other.name} have no request in common", _why_nothing(joined)
-            )
+    for pair in pairs:
+        require_requests(*pair)
     return [_compared(*pair, measures, by, notes) for pair in pairs]
+
+
+def require_requests(base: Side, new: Side, joined: Joined) -> None:
+    """Raise NotComparable where no request is in both."""
+    if joined.rows.empty:
+        raise NotComparable(
+            f"{base.name} and {new.name} have no request in common", _why_nothing(joined)
+        )
 
 
 def _compared(

@@ -21,7 +21,7 @@ from specbench.results.compare.joined import (
 )
 from specbench.results.compare.measures import MEASURES, SPEEDUP, Measure
 from specbench.results.compare.narrowed import narrowed
-from specbench.stats.bootstrap import Array, grouped_interval, quotient
+from specbench.stats.bootstrap import LEVEL, Array, grouped_interval, quotient
 from specbench.stats.paired import permutation_statistic
 from specbench.stats.power import ALPHA, POWER
 from specbench.stats.spread import detectable
@@ -62,13 +62,16 @@ class _Totals:
     method: str = ""
 
 
-def contrast(name: str, joined: Joined, rows: pd.DataFrame, seed: int) -> Contrast:
+def contrast(
+    name: str, joined: Joined, rows: pd.DataFrame, seed: int, level: float = LEVEL
+) -> Contrast:
     """Compare one measure over some of the joined requests.
 
     Args:
         name: of ``MEASURES``, or ``speedup``.
         rows: those requests of ``joined.rows``.
         seed: of the resampling.
+        level: coverage of the interval.
     """
     unit, up, missing = _facts(name)
     made = _speedup(joined, rows) if name == SPEEDUP else _measured(MEASURES[name], joined, rows)
@@ -80,7 +83,7 @@ def contrast(name: str, joined: Joined, rows: pd.DataFrame, seed: int) -> Contra
     base, new = (
         Quantity(float(made.statistic(*columns)), unit, n=units) for columns in (made.base, made.new)
     )
-    ratio, p, power = _judged(made, seed)
+    ratio, p, power = _judged(made, seed, level)
     return Contrast(name, base, new, ratio, p, power, up)
 
 
@@ -91,7 +94,7 @@ def _facts(name: str) -> tuple[str, bool, str]:
     return measure.unit, measure.up, measure.missing
 
 
-def _judged(made: _Totals, seed: int) -> tuple[Quantity, float | None, Quantity]:
+def _judged(made: _Totals, seed: int, level: float) -> tuple[Quantity, float | None, Quantity]:
     units = len(made.groups)
     if all(np.array_equal(one, other) for one, other in zip(made.base, made.new, strict=True)):
         method = f"no interval: equal on all {units} units"
@@ -108,7 +111,7 @@ def _judged(made: _Totals, seed: int) -> tuple[Quantity, float | None, Quantity]
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(ratio(*both))
 
-    found = grouped_interval(columns, ratio, seed, "x", groups=made.groups)
+    found = grouped_interval(columns, ratio, seed, "x", level, groups=made.groups)
     power = detectable(
         columns, log_ratio, seed=seed, unit="1", alpha=ALPHA, power=POWER, groups=made.groups
     )

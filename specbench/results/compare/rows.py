@@ -12,6 +12,8 @@ from specbench.results.store import RunFolder
 
 KEY = ["suite", "item", "turn", "temperature", "repeat", "concurrency"]
 """Columns that name a request; what is compared is joined on them, never on row numbers."""
+STEP_COUNTS = ["steps", "proposed", "verified", "judged", "accepted", "committed"]
+"""What an engine that decodes the same does the same, whatever else the machine does."""
 TEXT = {
     *("suite", "item", "category", "split", "arm", "unit", "finish", "error", "cut"),
     *("prompt_sha256", "settings_sha256", "output_sha256", "trace_sha256"),

@@ -60,7 +60,6 @@ def row(item: str, name: str, *, committed=10, steps=5, ms=100.0, first=50.0, **
         "output_sha256": f"output {item}",
         "trace_sha256": f"{name} {item}",
         "start": 0,
-        "start_ns": 0,
         "decode_ns": round(ms * MS),
         "decode_tokens": committed,
         "visited": "",

@@ -1,0 +1,64 @@
+"""How much runs of one experiment differ when nothing was changed: A/A runs of the baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from scipy import stats
+
+from specbench.results.compare.contrast import contrast
+from specbench.results.compare.joined import BASE, NEW, Joined, join
+from specbench.results.compare.rows import STEP_COUNTS
+from specbench.results.compare.sides import Side
+from specbench.results.compare.split import Group, groups
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What A/A runs showed of one measure and group.
+
+    Attributes:
+        changes: log ratio of each A/A run to the baseline.
+        exact: whether they counted the same in every request.
+    """
+
+    changes: tuple[float, ...]
+    exact: bool
+
+    def width(self, level: float) -> float:
+        """Half the width that runs add to an interval of a log ratio; 0 without A/A runs.
+
+        Student's t over the runs: their root mean square is the spread between runs, and few runs
+        know it badly.
+        """
+        count = len(self.changes)
+        if not count:
+            return 0.0
+        spread = math.sqrt(sum(change**2 for change in self.changes) / count)
+        return float(stats.t.ppf((1 + level) / 2, count)) * spread
+
+
+NOTHING = Noise((), False)
+
+
+def noise(base: Side, again: Sequence[Side], measure: str, by: str) -> dict[Group, Noise]:
+    """What the A/A runs showed, by group of requests."""
+    found: dict[Group, tuple[list[float], list[bool]]] = {}
+    for other in again:
+        joined = join(base, other)
+        for group, rows in groups(joined.rows, by):
+            ratio = contrast(measure, joined, rows, base.manifest.seed).ratio
+            changes, exact = found.setdefault(group, ([], []))
+            if ratio.known:
+                changes.append(math.log(ratio.number()))
+            exact.append(same_counts(joined, rows))
+    return {group: Noise(tuple(c), all(e)) for group, (c, e) in found.items()}
+
+
+def same_counts(joined: Joined, rows: pd.DataFrame) -> bool:
+    """Whether both sides counted the same steps and tokens in every request."""
+    one, other = (joined.side(suffix, rows)[STEP_COUNTS] for suffix in (BASE, NEW))
+    return bool(one.notna().all(axis=None)) and one.equals(other)
