@@ -41,6 +41,9 @@ VERBS = {
     "baseline": Verb(
         "specbench.cli.baseline:baseline", "Name the runs that others are held against."
     ),
+    "leaderboard": Verb(
+        "specbench.cli.leaderboard:leaderboard", "Rank all runs of a folder that measured the same."
+    ),
     "rescore": Verb(
         "specbench.cli.rescore:rescore", "Rebuild all tables of a run from its traces."
     ),

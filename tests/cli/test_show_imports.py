@@ -8,7 +8,9 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("module", ["show", "compare", "gate", "baseline", "rescore", "run"])
+@pytest.mark.parametrize(
+    "module", ["show", "compare", "gate", "baseline", "leaderboard", "rescore", "run"]
+)
 def test_no_torch(module):
     code = f"import sys, specbench.cli.{module}; sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=False)

@@ -1,0 +1,85 @@
+"""`specbench leaderboard`: all runs of a folder, ranked where they measured the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from specbench.cli.rows import write
+from specbench.errors import PrerequisiteError, SpecbenchError
+
+FORMS = ("md", "html", "latex", "csv", "json")
+
+
+@click.command()
+@click.argument(
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path("results"),
+)
+@click.option("--format", "form", type=click.Choice(FORMS), default="md", show_default=True)
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Compute every number again from the traces, and fail where one differs.",
+)
+def leaderboard(folder: Path, form: str, verify: bool) -> int:
+    """Rank the runs of FOLDER by measured speed-up, from their files alone.
+
+    One table for everything that measured the same: target, suites, sampling, machine, temperature
+    and load. Entries that a paired comparison does not tell apart share a rank. Lossy rules stand
+    in a block of their own; incomplete and guarded entries are listed with the reason and not
+    ranked.
+    """
+    from specbench.report.leaderboard.boards import boards, records
+    from specbench.report.leaderboard.latex import leaderboard_latex
+    from specbench.report.leaderboard.page import leaderboard_html, leaderboard_markdown
+    from specbench.results.leaderboard.entries import Entry, Unread, entries
+
+    found = list(entries(folder))
+    if not found:
+        raise PrerequisiteError(f"no run in {folder}", "type: specbench run quickstart")
+    made = boards([one for one in found if isinstance(one, Entry)])
+    unread = [one for one in found if isinstance(one, Unread)]
+    if form == "md":
+        click.echo(leaderboard_markdown(made, unread), nl=False)
+    elif form == "html":
+        click.echo(leaderboard_html(made, unread), nl=False)
+    elif form == "latex":
+        click.echo(leaderboard_latex(made), nl=False)
+    else:
+        write(list(records(made)), form)
+    return _verified([one.run.path for one in found if isinstance(one, Entry)]) if verify else 0
+
+
+def _verified(paths: list[Path]) -> int:
+    from specbench.results.store import RunFolder
+
+    wrong = 0
+    for path in dict.fromkeys(paths):
+        if difference := _difference(RunFolder(path)):
+            wrong += 1
+            click.echo(f"{path}: {difference}", err=True)
+    if wrong:
+        raise SpecbenchError(
+            f"{wrong} of {len(set(paths))} runs are not what their traces say",
+            "specbench rescore RUN makes their files again; look at what changed first",
+        )
+    return 0
+
+
+def _difference(folder: object) -> str:
+    from specbench.experiment.analyse import analyse
+    from specbench.results.items import COLUMNS, csv_text, item_rows
+    from specbench.results.read import read_run
+    from specbench.results.store import RunFolder
+    from specbench.results.summary import summary_text
+
+    assert isinstance(folder, RunFolder)
+    if summary_text(analyse(folder, write=False)) != folder.summary_json.read_text("utf-8"):
+        return "its traces give another summary"
+    text = csv_text(COLUMNS, item_rows(read_run(folder)))
+    if not folder.items.is_file() or folder.items.read_text("utf-8") != text:
+        return "its traces give another items.csv"
+    return ""

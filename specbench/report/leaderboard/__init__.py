@@ -1,0 +1,1 @@
+"""The leaderboard: one table per thing that was measured, in several forms."""
