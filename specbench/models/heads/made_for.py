@@ -25,10 +25,12 @@ class MadeFor:
     Attributes:
         name: as the recipe named it.
         weight_hash: SHA-256 over its weight files, as ``models.weights.weight_hash`` gives it.
+        trained_on: what the training saw, in words; empty where the files do not say.
     """
 
     name: str
     weight_hash: str
+    trained_on: str = ""
 
 
 def made_for(folder: Path) -> MadeFor | None:
@@ -40,8 +42,19 @@ def made_for(folder: Path) -> MadeFor | None:
         held = target if isinstance(target, Mapping) else {**said, "name": target}
         name, digest = held.get("name"), held.get("weight_hash")
         if isinstance(name, str) and isinstance(digest, str):
-            return MadeFor(name, digest)
+            return MadeFor(name, digest, _trained_on(said))
     return None
+
+
+def _trained_on(said: Mapping[str, Any]) -> str:
+    """What ``training.json`` says of the answers that were trained on."""
+    data = said.get("data")
+    train = data.get("train") if isinstance(data, Mapping) else None
+    counts = train if isinstance(train, Mapping) else {}
+    answers, tokens = counts.get("answers"), counts.get("answer_tokens")
+    if not (isinstance(answers, int) and isinstance(tokens, int)):
+        return ""
+    return f"{answers:,} own answers of the target, {tokens:,} tokens"
 
 
 def _said(path: Path) -> Mapping[str, Any]:

@@ -74,7 +74,7 @@ class Entry:
     @property
     def training_data(self) -> str:
         """What its draft was trained on, as far as its own files say; empty without a draft."""
-        said = [str(one.get("training_data") or NOT_DISCLOSED) for one in self.drafts if "name" in one]
+        said = [_trained_on(one) for one in self.drafts if "name" in one]
         return "; ".join(dict.fromkeys(said))
 
     @property
@@ -108,6 +108,12 @@ def entries(out: Path) -> Iterator[Entry | Unread]:
                 reasons = (*_reasons(summary, row), *unreadable)
                 side = None if rows is None else rows.side(row.arm)
                 yield Entry(folder, manifest, row, side, files, reasons)
+
+
+def _trained_on(draft: Mapping[str, Any]) -> str:
+    made = draft.get("made_for")
+    said = made.get("trained_on") if isinstance(made, Mapping) else None
+    return str(said or NOT_DISCLOSED)
 
 
 def _rows(folder: RunFolder) -> tuple[RunRows | None, tuple[str, ...]]:

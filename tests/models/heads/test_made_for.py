@@ -36,6 +36,23 @@ def test_the_card_counts_before_the_configuration(tmp_path, files, found):
     assert made_for(tmp_path) == found
 
 
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            {"train": {"answers": 4206, "answer_tokens": 509713}},
+            "4,206 own answers of the target, 509,713 tokens",
+        ),
+        ({"train": {"answers": "many", "answer_tokens": 1}}, ""),
+        ({"train": ["sharegpt.json"]}, ""),
+        ("sharegpt.json", ""),
+    ],
+)
+def test_what_it_was_trained_on(tmp_path, data, said):
+    (tmp_path / "training.json").write_text(json.dumps(CARD | {"data": data}))
+    assert made_for(tmp_path) == MadeFor("org/target", HASH, said)
+
+
 def test_a_file_that_is_not_json_says_nothing(tmp_path):
     (tmp_path / "training.json").write_bytes(b"\xff{")
     assert made_for(tmp_path) is None

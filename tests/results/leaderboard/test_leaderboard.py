@@ -124,12 +124,13 @@ def test_lossy_rules_have_a_block_of_their_own(tmp_path, capsys):
 
 
 def test_what_a_draft_is(tmp_path):
-    engine = {"drafts": {"a": [{"name": "zoo:x", "training_data": "own answers"}]}}
+    made = {"name": "model", "weight_hash": "w", "trained_on": "own answers"}
+    engine = {"drafts": {"a": [{"name": "zoo:x", "made_for": made}], "b": [{"name": "hub/x"}]}}
     memory = {"a": {"draft_weights": 8_400_000}}
     make(tmp_path / "r", {"a": 50.0, "b": 60.0}, engine=engine, memory=memory)
     one, other = entries(tmp_path)
     assert (one.draft_bytes, one.training_data) == (8_400_000, "own answers")
-    assert (other.draft_bytes, other.training_data) == (None, "")
+    assert (other.draft_bytes, other.training_data) == (None, "not disclosed")
 
 
 def test_damaged_and_older_files_are_named(tmp_path, capsys):
