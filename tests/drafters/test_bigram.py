@@ -136,7 +136,11 @@ def test_an_arm_names_the_folder_or_the_file(tmp_path, file):
     facts = loaded.facts
     assert (facts["name"], facts["family"], facts["tokens"]) == (str(folder / file), "bigram", 9)
     assert len(facts["weight_hash"]) == 64
-    assert facts["made_for"] == {"name": "org/target", "weight_hash": "ab" * 32}
+    assert facts["made_for"] == {
+        "name": "org/target",
+        "weight_hash": "ab" * 32,
+        "trained_on": "",
+    }
 
 
 def with_weights(digest):

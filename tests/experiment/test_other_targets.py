@@ -67,7 +67,8 @@ def test_another_target_is_recorded_and_told(folder):
     (draft,) = recorded.manifest.engine["drafts"]["floor"]
     assert draft["name"] == "zoo:other"
     assert draft["weight_hash"] == weight_hash(folder / "zoo" / "other" / "bigram.safetensors")
-    assert draft["made_for"] == {"name": "org/target", "weight_hash": "ab" * 32}
+    said = {"name": "org/target", "weight_hash": "ab" * 32, "trained_on": ""}
+    assert draft["made_for"] == said
     assert "made for org/target" in draft["oddities"][0]
     (line,) = warnings
     assert line.startswith(
