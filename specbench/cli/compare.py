@@ -17,10 +17,11 @@ from specbench.errors import UsageError
 @click.option("--metric", "metrics", multiple=True, help="What is compared; may be repeated.")
 @click.option(
     "--by",
-    type=click.Choice(["temperature", "suite", "category", "context"]),
+    type=click.Choice(["temperature", "suite", "category", "context", "position", "phase"]),
     default="suite",
     show_default=True,
-    help="What requests are split by, beside temperature and concurrency.",
+    help="What requests are split by, beside temperature and concurrency; position and phase read "
+    "the traces and have measures of their own.",
 )
 @click.option("--allow", "allowed", multiple=True, metavar="KEY", help="A key that may differ.")
 @click.option(

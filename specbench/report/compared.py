@@ -10,7 +10,7 @@ from specbench.results.compare.compare import Compared
 from specbench.results.compare.verdict import Judged, Verdict
 
 HEADER = ("T", "c", "group", "measure", "base", "new", "change [95 %]", "p", "verdict")
-DIGITS = {"x": ".2f", "1": ".3f", "ms": ".1f", "1/s": ".1f", "tokens/step": ".3f"}
+DIGITS = {"x": ".2f", "1": ".3f", "ms": ".3g", "1/s": ".1f", "tokens/step": ".3f"}
 """Unit -> how a value is shown."""
 
 

@@ -9,6 +9,7 @@ from specbench.core.arm import PLAIN
 from specbench.errors import NotComparable
 from specbench.results.comparable import require_comparable
 from specbench.results.compare.contrast import Contrast, contrast
+from specbench.results.compare.details import DETAILS, detailed
 from specbench.results.compare.fidelity import Fidelity, fidelity
 from specbench.results.compare.joined import Joined, join
 from specbench.results.compare.measures import MEASURES
@@ -66,7 +67,7 @@ def compare(
 
     Args:
         measures: of ``MEASURES``, or ``speedup``.
-        by: of ``split.SPLITS``.
+        by: of ``split.SPLITS``, or of ``details.DETAILS``, which have measures of their own.
         allowed: keys of the identity that may differ.
         assume_same: take what servers do not say as equal.
 
@@ -99,9 +100,12 @@ def require_requests(base: Side, new: Side, joined: Joined) -> None:
 def _compared(
     base: Side, new: Side, joined: Joined, measures: Sequence[str], by: str, notes: Sequence[str]
 ) -> Compared:
-    seed = base.manifest.seed
+    seed, known, names = base.manifest.seed, dict(MEASURES), _asked(measures, base, new)
+    if by in DETAILS:
+        joined, known = detailed(joined, base, new, by)
+        names, by = list(known), "temperature"
     found: list[tuple[Group, list[Contrast]]] = [
-        (group, [contrast(name, joined, rows, seed) for name in _asked(measures, base, new)])
+        (group, [contrast(name, joined, rows, seed, known=known) for name in names])
         for group, rows in groups(joined.rows, by)
     ]
     parts = tuple(

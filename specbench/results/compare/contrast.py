@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,18 +63,24 @@ class _Totals:
 
 
 def contrast(
-    name: str, joined: Joined, rows: pd.DataFrame, seed: int, level: float = LEVEL
+    name: str,
+    joined: Joined,
+    rows: pd.DataFrame,
+    seed: int,
+    level: float = LEVEL,
+    known: Mapping[str, Measure] = MEASURES,
 ) -> Contrast:
     """Compare one measure over some of the joined requests.
 
     Args:
-        name: of ``MEASURES``, or ``speedup``.
+        name: of ``known``, or ``speedup``.
         rows: those requests of ``joined.rows``.
         seed: of the resampling.
         level: coverage of the interval.
+        known: measures by name.
     """
-    unit, up, missing = _facts(name)
-    made = _speedup(joined, rows) if name == SPEEDUP else _measured(MEASURES[name], joined, rows)
+    unit, up, missing = _facts(name, known)
+    made = _speedup(joined, rows) if name == SPEEDUP else _measured(known[name], joined, rows)
     if made is None:
         absent = nothing(missing, unit)
         ratio, power = nothing(missing, "x"), nothing(missing, "1")
@@ -87,10 +93,10 @@ def contrast(
     return Contrast(name, base, new, ratio, p, power, up)
 
 
-def _facts(name: str) -> tuple[str, bool, str]:
+def _facts(name: str, known: Mapping[str, Measure]) -> tuple[str, bool, str]:
     if name == SPEEDUP:
         return "x", True, "no plain arm decoded these requests beside both"
-    measure = MEASURES[name]
+    measure = known[name]
     return measure.unit, measure.up, measure.missing
 
 

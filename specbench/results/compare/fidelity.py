@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specbench.core.arm import PLAIN
 from specbench.core.manifest import Manifest
 from specbench.results.cells import ALL_SUITES
 from specbench.results.compare.sides import Side
@@ -31,6 +32,9 @@ class Fidelity:
 
 def fidelity(base: Side, new: Side, group: Group) -> Fidelity | None:
     """What the summaries say; None where a group is no cell of a summary."""
+    if PLAIN in (base.arm.name, new.arm.name):
+        # What every output is held against.
+        return None
     words = [_word(side, group) for side in (base, new)]
     if words[0] is None or words[1] is None:
         return None

@@ -63,7 +63,7 @@ MEASURES = {
             "1",
             True,
             lambda rows: rows["accepted"],
-            lambda rows: rows["judged"].where(rows["judged"] > 0),
+            lambda rows: rows["judged"],
             False,
             NOT_DRAFTED,
         ),
