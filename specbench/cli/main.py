@@ -41,6 +41,7 @@ VERBS = {
     "baseline": Verb(
         "specbench.cli.baseline:baseline", "Name the runs that others are held against."
     ),
+    "report": Verb("specbench.cli.report:report", "Draw a run: one page of HTML, or its charts."),
     "leaderboard": Verb(
         "specbench.cli.leaderboard:leaderboard", "Rank all runs of a folder that measured the same."
     ),

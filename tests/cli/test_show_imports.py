@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "module", ["show", "compare", "gate", "baseline", "leaderboard", "rescore", "run"]
+    "module", ["show", "compare", "gate", "baseline", "leaderboard", "report", "rescore", "run"]
 )
 def test_no_torch(module):
     code = f"import sys, specbench.cli.{module}; sys.exit('torch' in sys.modules)"
