@@ -9,8 +9,8 @@ with few groups ``stats.nested`` states.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from scipy import stats
 
 from specbench.core.quantity import Quantity, nothing
 from specbench.stats.nested import nested_counts, several
+from specbench.stats.resamples import Array, drawn, totals
 
 LEVEL = 0.95
 RESAMPLES = 4999
@@ -26,7 +27,6 @@ FEWEST_UNITS = 3
 """With fewer units a bootstrap has nothing to resample and no interval is formed."""
 UNOBSERVED = "no interval: resamples without observations"
 
-Array = NDArray[np.float64]
 Statistic = Callable[..., Any]
 
 
@@ -164,7 +164,7 @@ def _nested(
     if units < FEWEST_UNITS:
         return Quantity(value, unit, n=units, method=_too_few(units))
     times = nested_counts(groups, RESAMPLES, np.random.default_rng(seed))
-    found = statistic(*((times @ column)[:, None] for column in columns))
+    found = of_totals(statistic, totals(times, columns))
     if not np.isfinite(found).all():
         return Quantity(value, unit, n=units, method=UNOBSERVED)
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
@@ -188,7 +188,7 @@ def interval(
     """A statistic of columns with its bootstrap interval over units.
 
     Args:
-        statistic: of the columns, along the axis of units.
+        statistic: of the columns' totals, along the axis of units.
         method: "BCa" (falls back to the percentile interval where undefined) or "percentile".
         what: words for the method's name: what the interval is of.
     """
@@ -209,18 +209,36 @@ def interval(
 def _bounds(
     columns: tuple[Array, ...], statistic: Statistic, seed: int, level: float, method: str
 ) -> tuple[float, float]:
-    with warnings.catch_warnings():
-        # Degenerate data are not an error: NaN bounds come back and the caller falls back.
-        warnings.simplefilter("ignore")
-        found = stats.bootstrap(
-            columns,
-            statistic,
-            paired=True,
-            vectorized=True,
-            n_resamples=RESAMPLES,
-            batch=max(1, 4_000_000 // len(columns[0])),
-            confidence_level=level,
-            method=method,
-            random_state=np.random.default_rng(seed),
-        ).confidence_interval
-    return float(found.low), float(found.high)
+    found = of_totals(statistic, totals(drawn(len(columns[0]), RESAMPLES, seed), columns))
+    if not np.isfinite(found).all():
+        return math.nan, math.nan
+    ends = np.array([(1 - level) / 2, (1 + level) / 2])
+    if method == "BCa":
+        ends = _corrected(columns, statistic, found, ends)
+    if not np.isfinite(ends).all():
+        return math.nan, math.nan
+    low, high = np.quantile(found, ends)
+    return float(low), float(high)
+
+
+def _corrected(
+    columns: tuple[Array, ...], statistic: Statistic, found: Array, ends: Array
+) -> Array:
+    """Shares of the resamples below the ends of a BCa interval; nan where it is undefined.
+
+    Efron and Tibshirani 1993, equations 14.10, 14.14 and 14.15.
+    """
+    value = float(statistic(*columns))
+    below = (np.count_nonzero(found < value) + np.count_nonzero(found <= value)) / (2 * len(found))
+    left_out = of_totals(statistic, [column.sum() - column for column in columns])
+    away = left_out.mean() - left_out
+    with np.errstate(divide="ignore", invalid="ignore"):
+        acceleration = (away**3).sum() / (6 * (away**2).sum() ** 1.5)
+        bias = stats.norm.ppf(below)
+        moved = bias + stats.norm.ppf(ends)
+        return np.asarray(stats.norm.cdf(bias + moved / (1 - acceleration * moved)))
+
+
+def of_totals(statistic: Statistic, sums: Sequence[Array]) -> Array:
+    """A statistic of columns where only their totals are known, one entry per resample."""
+    return np.asarray(statistic(*(one[:, None] for one in sums)))

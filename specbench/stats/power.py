@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specbench.core.quantity import Quantity
-from specbench.stats.bootstrap import Array, ratio_of_ratios, unit_columns
+from specbench.stats.bootstrap import ratio_of_ratios, unit_columns
+from specbench.stats.resamples import Array
 from specbench.stats.spread import detectable
 
 ALPHA = 0.05

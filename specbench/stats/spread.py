@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from specbench.core.quantity import Quantity, nothing
-from specbench.stats.bootstrap import FEWEST_UNITS, RESAMPLES, Array, Statistic
+from specbench.stats.bootstrap import FEWEST_UNITS, RESAMPLES, Statistic, of_totals
 from specbench.stats.nested import nested_counts, several
+from specbench.stats.resamples import Array, drawn, totals
 
 
 def detectable(
@@ -34,14 +35,12 @@ def detectable(
     units = len(columns[0])
     if units < FEWEST_UNITS:
         return nothing(f"{units} independent units, {FEWEST_UNITS} are needed", unit)
-    rng = np.random.default_rng(seed)
     if groups is not None and several(groups):
-        times = nested_counts(groups, RESAMPLES, rng)
+        sums = totals(nested_counts(groups, RESAMPLES, np.random.default_rng(seed)), columns)
     else:
-        times = rng.multinomial(units, np.full(units, 1 / units), size=RESAMPLES)
-    totals = [(times @ column)[:, None] for column in columns]
+        sums = totals(drawn(units, RESAMPLES, seed), columns)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = statistic(*totals)
+        found = of_totals(statistic, sums)
     if not np.isfinite(found).all():
         return nothing("some resamples hold no observation", unit)
     z = float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power))

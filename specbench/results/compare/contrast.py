@@ -21,7 +21,8 @@ from specbench.results.compare.joined import (
 )
 from specbench.results.compare.measures import MEASURES, SPEEDUP, Measure
 from specbench.results.compare.narrowed import narrowed
-from specbench.stats.bootstrap import LEVEL, Array, grouped_interval, quotient
+from specbench.stats.bootstrap import LEVEL, grouped_interval, quotient
+from specbench.stats.resamples import Array
 from specbench.stats.paired import permutation_statistic
 from specbench.stats.power import ALPHA, POWER
 from specbench.stats.spread import detectable

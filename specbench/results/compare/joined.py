@@ -11,7 +11,7 @@ import pandas as pd
 from specbench.core.manifest import ArmFactors
 from specbench.results.compare.rows import KEY
 from specbench.results.compare.sides import Side
-from specbench.stats.bootstrap import Array
+from specbench.stats.resamples import Array
 
 BASE, NEW = "_base", "_new"
 BASE_PLAIN, NEW_PLAIN = "_base_plain", "_new_plain"

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from specbench.results.compare.joined import BASE, NEW, Joined, summed
-from specbench.stats.bootstrap import Array
+from specbench.stats.resamples import Array
 
 FEWEST = 8
 """Units below which the weight of the control variate is not estimated."""
