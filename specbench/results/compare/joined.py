@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from specbench.core.manifest import ArmFactors
-from specbench.results.compare.rows import KEY
+from specbench.results.compare.rows import COMPARED, KEY
 from specbench.results.compare.sides import Side
 from specbench.stats.resamples import Array
 
@@ -48,9 +48,9 @@ class Joined:
 
 def join(base: Side, new: Side) -> Joined:
     """Join two sides on suite, item, turn, temperature, repeat and concurrency."""
-    both = base.rows.merge(new.rows, on=KEY, how="outer", suffixes=(BASE, NEW), indicator=True)
-    counts = both["_merge"].value_counts()
-    rows = both[both["_merge"] == "both"].drop(columns="_merge")
+    kept = [*KEY, *COMPARED]
+    rows = base.rows[kept].merge(new.rows[kept], on=KEY, suffixes=(BASE, NEW))
+    paired = len(rows)
     same = rows[f"prompt_sha256{BASE}"] == rows[f"prompt_sha256{NEW}"]
     rows = rows[same].reset_index(drop=True)
     for side, suffix in ((base, BASE_PLAIN), (new, NEW_PLAIN)):
@@ -58,8 +58,8 @@ def join(base: Side, new: Side) -> Joined:
             rows = _beside(rows, side.plain, suffix)
     return Joined(
         rows=rows,
-        base_only=int(counts.get("left_only", 0)),
-        new_only=int(counts.get("right_only", 0)),
+        base_only=len(base.rows) - paired,
+        new_only=len(new.rows) - paired,
         other_prompt=int((~same).sum()),
         apart=base.folder != new.folder,
         by_overlap=(_by_overlap(base.arm), _by_overlap(new.arm)),
