@@ -3,7 +3,7 @@
 EAGLE-1 left out the norms before its layer and behind it; EAGLE-3 heads exist with and without
 norms over the hidden states that they read. Every variant sees the same answers in the same order,
 as many tokens of short prompts as of long ones, and is judged by its drafter along held-out answers
-of the same kind. Writes results/norms.json, which docs/training.md shows.
+of the same kind. Writes results/norms.json.
 
     .venv/bin/python scripts/norms.py --data train/data    (of scripts/train_zoo/run)
 """

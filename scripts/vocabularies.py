@@ -2,7 +2,7 @@
 
 The head that ships is cut to other numbers of tokens: its projection is the target's rows of them,
 so nothing is trained again. All cuts decode the same prompts in alternation with plain decoding.
-Writes results/vocabularies.json, which docs/training.md shows.
+Writes results/vocabularies.json.
 
     .venv/bin/python scripts/vocabularies.py --data train/data    (of scripts/train_zoo/run)
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from specbench.cli.out import out_option
+from specbench.cli.out import assume_same_option, out_option
 from specbench.cli.rows import format_options, write
 from specbench.errors import UsageError
 
@@ -24,11 +24,7 @@ from specbench.errors import UsageError
     "the traces and have measures of their own.",
 )
 @click.option("--allow", "allowed", multiple=True, metavar="KEY", help="A key that may differ.")
-@click.option(
-    "--assume-same",
-    is_flag=True,
-    help="Take what servers do not say, such as their weights, as equal.",
-)
+@assume_same_option
 @out_option
 @format_options
 def compare(
@@ -48,7 +44,8 @@ def compare(
     test, adjusted (Holm) for the measures of a group. Runs that did not measure the same are
     refused (exit code 6) unless --allow names the key.
     """
-    from specbench.report.compared import records
+    from specbench.cli.pairs import write_pairs
+    from specbench.report.compared import compared_grid, compared_markdown, heading, records
     from specbench.results.compare.compare import compare as compared
     from specbench.results.compare.measures import DEFAULT
     from specbench.results.compare.sides import open_run
@@ -68,10 +65,10 @@ def compare(
     ]
     if form in ("csv", "json"):
         write([row for one in found for row in records(one)], form)
-        return
-    from specbench.cli.compared import write_compared
-
-    write_compared(found, form)
+    elif form == "md":
+        click.echo(compared_markdown(found))
+    else:
+        write_pairs((heading(one), compared_grid(one)) for one in found)
 
 
 def _known(metrics: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from specbench.cli.out import out_option
+from specbench.cli.out import assume_same_option, out_option
 from specbench.cli.rows import format_options, write
 from specbench.errors import UsageError
 
@@ -43,7 +43,7 @@ ON_INCONCLUSIVE = {"fail": FAILED, "pass": 0, "neutral": UNDECIDED}
     help="Run the baseline's experiment N times more and keep how much its runs differ.",
 )
 @click.option("--allow", "allowed", multiple=True, metavar="KEY", help="A key that may differ.")
-@click.option("--assume-same", is_flag=True, help="Take what servers do not say as equal.")
+@assume_same_option
 @click.option(
     "--on-inconclusive",
     type=click.Choice(list(ON_INCONCLUSIVE)),
@@ -133,13 +133,15 @@ def _gated(
 
 
 def _write(found: list[Gated], form: str, junit: Path | None, summary: Path | None) -> None:
-    from specbench.cli.gated import write_gated
-    from specbench.report.gated import gate_junit, gate_markdown, records
+    from specbench.cli.pairs import write_pairs
+    from specbench.report.gated import gate_grid, gate_junit, gate_markdown, heading, records
 
     if form in ("csv", "json"):
         write([row for one in found for row in records(one)], form)
+    elif form == "md":
+        click.echo(gate_markdown(found))
     else:
-        write_gated(found, form)
+        write_pairs((heading(one), gate_grid(one)) for one in found)
     if junit is not None:
         junit.write_text(gate_junit(found), "utf-8")
     if summary is not None:

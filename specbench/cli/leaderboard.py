@@ -54,32 +54,16 @@ def leaderboard(folder: Path, form: str, verify: bool) -> int:
 
 
 def _verified(paths: list[Path]) -> int:
+    from specbench.experiment.analyse import changed_files
     from specbench.results.store import RunFolder
 
-    wrong = 0
-    for path in dict.fromkeys(paths):
-        if difference := _difference(RunFolder(path)):
-            wrong += 1
-            click.echo(f"{path}: {difference}", err=True)
+    runs = list(dict.fromkeys(paths))
+    wrong = {path: names for path in runs if (names := changed_files(RunFolder(path)))}
+    for path, names in wrong.items():
+        click.echo(f"{path}: its traces give another {', '.join(names)}", err=True)
     if wrong:
         raise SpecbenchError(
-            f"{wrong} of {len(set(paths))} runs are not what their traces say",
+            f"{len(wrong)} of {len(runs)} runs are not what their traces say",
             "specbench rescore RUN makes their files again; look at what changed first",
         )
     return 0
-
-
-def _difference(folder: object) -> str:
-    from specbench.experiment.analyse import analyse
-    from specbench.results.items import COLUMNS, csv_text, item_rows
-    from specbench.results.read import read_run
-    from specbench.results.store import RunFolder
-    from specbench.results.summary import summary_text
-
-    assert isinstance(folder, RunFolder)
-    if summary_text(analyse(folder, write=False)) != folder.summary_json.read_text("utf-8"):
-        return "its traces give another summary"
-    text = csv_text(COLUMNS, item_rows(read_run(folder)))
-    if not folder.items.is_file() or folder.items.read_text("utf-8") != text:
-        return "its traces give another items.csv"
-    return ""

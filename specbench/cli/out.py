@@ -1,4 +1,4 @@
-"""The ``--out`` option of commands that read runs."""
+"""Options of commands that read runs."""
 
 from __future__ import annotations
 
@@ -17,4 +17,13 @@ def out_option(command: Callable[..., Any]) -> Callable[..., Any]:
         default=Path("results"),
         show_default=True,
         help="Folder of runs, for ids and 'last'.",
+    )(command)
+
+
+def assume_same_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--assume-same``, for what servers do not say of themselves, as ``assume_same``."""
+    return click.option(
+        "--assume-same",
+        is_flag=True,
+        help="Take what servers do not say, such as their weights, as equal.",
     )(command)

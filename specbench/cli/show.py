@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from specbench.cli.out import out_option
+from specbench.cli.out import assume_same_option, out_option
 from specbench.cli.rows import format_options
 from specbench.cli.summary import write_joint, write_summary
 from specbench.errors import UsageError
@@ -19,11 +19,7 @@ from specbench.results.summary import Summary, read_summary
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option(
-    "--assume-same",
-    is_flag=True,
-    help="Take what servers do not say, such as their weights, as equal.",
-)
+@assume_same_option
 @out_option
 @format_options
 def show(runs: tuple[str, ...], assume_same: bool, out: Path, form: str) -> None:

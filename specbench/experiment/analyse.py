@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from specbench.core.arm import PLAIN
 from specbench.core.table import COLUMNS
@@ -37,6 +38,27 @@ def analyse(folder: RunFolder, write: bool = True, execute: bool = False) -> Sum
     Raises:
         PrerequisiteError: code is to be run and this machine cannot fence it off.
     """
+    summary, files = _derived(folder, execute)
+    if write:
+        for path, text in files():
+            write_atomic(path, text)
+    return summary
+
+
+def changed_files(folder: RunFolder) -> list[str]:
+    """Names of the files of a run that are not what its traces give."""
+    _, files = _derived(folder, execute=False)
+    return [
+        path.name
+        for path, text in files()
+        if not path.is_file() or path.read_bytes() != text.encode()
+    ]
+
+
+def _derived(
+    folder: RunFolder, execute: bool
+) -> tuple[Summary, Callable[[], Iterator[tuple[Path, str]]]]:
+    """The summary of a run, and what makes its derived files with their content."""
     recorded = read_run(folder)
     cells = measure_cells(recorded)
     guards = _guards(recorded, cells)
@@ -48,17 +70,19 @@ def analyse(folder: RunFolder, write: bool = True, execute: bool = False) -> Sum
     codes = {cell: [guard.code for guard in found] for cell, found in guards.items()}
     warnings = [*_warnings(guards), *([quality.warning] if quality.warning else [])]
     summary = summarise_run(recorded, cells, fidelity, quality.cells, codes, warnings)
-    if write:
+
+    def files() -> Iterator[tuple[Path, str]]:
         further = {
             cell: {**found.quantities(), **quality.cells[cell].metrics}
             for cell, found in fidelity.items()
         }
         rows = table_rows(recorded.manifest, cells, codes, further)
-        write_atomic(folder.items, csv_text(ITEM_COLUMNS, item_rows(recorded)))
-        write_atomic(folder.table, csv_text(COLUMNS, (row.cells() for row in rows)))
-        write_atomic(folder.summary_json, summary_text(summary))
-        write_atomic(folder.summary_md, markdown(summary))
-    return summary
+        yield folder.items, csv_text(ITEM_COLUMNS, item_rows(recorded))
+        yield folder.table, csv_text(COLUMNS, (row.cells() for row in rows))
+        yield folder.summary_json, summary_text(summary)
+        yield folder.summary_md, markdown(summary)
+
+    return summary, files
 
 
 def _guards(recorded: Recorded, cells: Mapping[Cell, MeasuredCell]) -> dict[Cell, list[Guard]]:

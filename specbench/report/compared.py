@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from specbench.core.quantity import Quantity
 from specbench.report.cells import Grid
+from specbench.report.markdown import table_lines
 from specbench.results.compare.compare import Compared
 from specbench.results.compare.verdict import Judged, Verdict
 
@@ -116,3 +117,14 @@ def _told(judged: Judged) -> str:
 def heading(compared: Compared) -> str:
     """What was held against what."""
     return f"{compared.new} against {compared.base}, {compared.requests} requests of both"
+
+
+def compared_markdown(found: Sequence[Compared]) -> str:
+    """All pairs below each other."""
+    return "\n\n".join(map(_page, found))
+
+
+def _page(one: Compared) -> str:
+    table = compared_grid(one)
+    below = ["", *(f"- {line}" for line in table.remarks)] if table.remarks else []
+    return "\n".join([f"### {heading(one)}", "", *table_lines(table), *below])

@@ -23,7 +23,7 @@ from specbench.report.cells import (
 from specbench.report.predictions import TITLE, predictions
 from specbench.report.prices import prices, verdicts
 from specbench.report.quality import qualities, signatures
-from specbench.results.summary import Summary
+from specbench.results.summary import BROKEN, Summary
 
 WIDTH = 120
 NUMERIC = frozenset(
@@ -101,6 +101,6 @@ def grid_table(content: Grid) -> Table:
 
 
 def _style(cell: str) -> str:
-    if cell.startswith(("MISMATCH", "FAILED")):
+    if cell.startswith(BROKEN):
         return "bold red"
     return "yellow" if cell.endswith("slower") or cell.startswith("tie ") else ""

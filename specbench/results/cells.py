@@ -23,6 +23,12 @@ ALL_SUITES = "all"
 """Name of the cells that pool every suite of a run."""
 
 
+def whole_cell(manifest: Manifest) -> str:
+    """The cell over everything a run measured: of one suite it is that suite's."""
+    names = [suite.name for suite in manifest.suites]
+    return ALL_SUITES if len(names) > 1 else names[0]
+
+
 class Cell(NamedTuple):
     """Names one cell of the table."""
 

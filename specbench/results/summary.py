@@ -13,6 +13,8 @@ from specbench.results.store import RunFolder
 
 DETECTED, UNSEEN = "differs", "not seen"
 """Words for a lossy arm: whether its difference from the target was detected."""
+BROKEN = ("MISMATCH", "FAILED")
+"""Beginnings of words for an output that is not the target's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,9 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8
 """Okabe and Ito's, told apart by most people; each arm has one in all charts of a run."""
 
 
+Value = str | int | float
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """One chart of a page.
@@ -29,7 +32,7 @@ class Chart:
     Attributes:
         name: of files and anchors.
         title, says: what it shows.
-        header, rows: the table behind it.
+        header, rows: the table behind it; numbers are not rounded.
         figure: the picture; None where the table is the picture.
         shades: by row and column of the table, a colour behind a cell, where it is a map.
     """
@@ -38,14 +41,22 @@ class Chart:
     title: str
     says: str
     header: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[Value]]
     figure: Figure | None = None
     shades: dict[tuple[int, int], str] = field(default_factory=dict)
 
     @property
     def csv(self) -> str:
         """The table as a CSV document."""
-        return csv_text(self.header, self.rows)
+        return csv_text(self.header, [[str(cell) for cell in row] for row in self.rows])
+
+    @property
+    def shown(self) -> list[list[str]]:
+        """The rows as the page shows them: three digits of what is measured."""
+        return [
+            [f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row]
+            for row in self.rows
+        ]
 
     @property
     def download(self) -> str:
@@ -139,6 +150,6 @@ def colour(run: Measured, arm: str) -> str:
     return COLOURS[run.arms.index(arm) % len(COLOURS)]
 
 
-def number(value: float | None, spec: str = ".3g") -> str:
-    """A value as a table shows it; empty where there is none."""
-    return "" if value is None or value != value else format(value, spec)
+def known(value: float | None) -> Value:
+    """A value of a table; empty where there is none."""
+    return "" if value is None or value != value else float(value)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from specbench.core.arm import PLAIN
 from specbench.core.manifest import Manifest
-from specbench.results.cells import ALL_SUITES
+from specbench.results.cells import whole_cell
 from specbench.results.read import Recorded, load_manifest, read_run
 from specbench.results.schema import ResultError
 from specbench.results.store import RunFolder
@@ -67,9 +67,8 @@ class Measured:
 
     @property
     def whole(self) -> str:
-        """The cell over all suites; of one suite it is that suite's."""
-        names = [suite.name for suite in self.manifest.suites]
-        return ALL_SUITES if len(names) > 1 else names[0]
+        """The cell over all suites."""
+        return whole_cell(self.manifest)
 
     @property
     def settings(self) -> list[tuple[float, int]]:

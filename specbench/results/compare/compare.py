@@ -10,7 +10,7 @@ from specbench.errors import NotComparable
 from specbench.results.comparable import require_comparable
 from specbench.results.compare.contrast import Contrast, contrast
 from specbench.results.compare.details import DETAILS, detailed
-from specbench.results.compare.fidelity import Fidelity, fidelity
+from specbench.results.compare.fidelity import Fidelity, fidelity, words
 from specbench.results.compare.joined import Joined, join
 from specbench.results.compare.measures import MEASURES
 from specbench.results.compare.sides import RunRows, Side, matched
@@ -108,8 +108,9 @@ def _compared(
         (group, [contrast(name, joined, rows, seed, known=known) for name in names])
         for group, rows in groups(joined.rows, by)
     ]
+    before, after = words(base), words(new)
     parts = tuple(
-        Part(group, tuple(judge(contrasts)), fidelity(base, new, group))
+        Part(group, tuple(judge(contrasts)), fidelity(before.get(group), after.get(group)))
         for group, contrasts in found
     )
     return Compared(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specbench.core.manifest import ArmFactors
-from specbench.results.compare.fidelity import BROKEN
 from specbench.results.compare.rows import KEY
 from specbench.results.compare.sides import RunRows, Side
 from specbench.results.fidelity import LOSSY, MEANINGLESS
 from specbench.results.gate.decide import Checked, Outcome
-from specbench.results.summary import SummaryRow, read_summary
+from specbench.results.summary import BROKEN, SummaryRow, read_summary
 
 SUCCESS, FIDELITY = "success", "fidelity"
 HOLDS = ("identical", "tie", "passed")

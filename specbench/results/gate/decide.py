@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 import pandas as pd
 
 from specbench.core.quantity import Missing
-from specbench.results.compare.contrast import Contrast, contrast
+from specbench.results.compare.contrast import contrast
 from specbench.results.compare.joined import Joined
 from specbench.results.compare.measures import MEASURES
 from specbench.results.gate.noise import Noise
@@ -56,75 +57,54 @@ def decide(
     """Hold one group of requests against what is allowed.
 
     Passed where the 95 % interval shows that it is not worse than allowed. Failed where the
-    interval of coverage 1 - 2 ``alpha`` shows that it is, so that the chance of a false failure is
-    at most ``alpha`` even at the border. Counts that A/A runs repeat exactly need no interval.
+    interval of coverage 1 - 2 ``alpha`` shows that it is, which is made for a chance of ``alpha`` of
+    a false failure at the border. Counts that A/A runs repeat exactly need no interval.
     """
     found = contrast(check.metric, joined, rows, seed)
     ratio = found.ratio
     if isinstance(ratio.value, Missing):
         return Checked(check.metric, where, Outcome.INCONCLUSIVE, ratio.value.reason)
     allowed = 1 - check.allow if found.up else 1 + check.allow
-    shown = _Shown(check.metric, where, found, allowed)
+    values = found.base.number(), found.new.number(), ratio.value, ratio.low, ratio.high, allowed
+    shown = Checked(check.metric, where, Outcome.INCONCLUSIVE, "", *values)
+    told = partial(_told, shown)
     if ratio.value == 1.0 and ratio.low is None and found.p == 1.0:
-        return shown.told(Outcome.PASS, ratio.method.removeprefix("no interval: "))
+        return told(Outcome.PASS, ratio.method.removeprefix("no interval: "))
     measure = MEASURES.get(check.metric)
     counted = measure is not None and not measure.timed
     if counted and noise.exact:
         worse = _worse(ratio.value, allowed, found.up)
         changed = "A/A runs count the same in every request, and this one does not"
-        return shown.told(Outcome.FAIL if worse else Outcome.PASS, changed)
+        return told(Outcome.FAIL if worse else Outcome.PASS, changed)
     if ratio.low is None or ratio.high is None:
-        return shown.told(Outcome.INCONCLUSIVE, ratio.method)
+        return told(Outcome.INCONCLUSIVE, ratio.method)
     if check.allow == 0:
-        return shown.told(
-            Outcome.INCONCLUSIVE,
-            "no change at all can be asked only of counts that A/A runs repeat exactly",
-        )
+        return told(Outcome.INCONCLUSIVE, ONLY_EXACT)
     if measure is not None and measure.timed and joined.apart and not noise.changes:
-        return shown.told(
-            Outcome.INCONCLUSIVE,
-            "times of two occasions: A/A runs say how much those differ (specbench gate "
-            "--calibrate), or check speedup",
-        )
+        return told(Outcome.INCONCLUSIVE, TWO_OCCASIONS)
     low, high = _widened(ratio.low, ratio.high, noise.width(LEVEL))
-    shown = _Shown(check.metric, where, found, allowed, low, high)
+    told = partial(_told, replace(shown, low=low, high=high))
     # Not worse than allowed at the bad end of the interval.
     if not _worse(low if found.up else high, allowed, found.up):
-        return shown.told(Outcome.PASS, "not worse than allowed")
+        return told(Outcome.PASS, "not worse than allowed")
     level = 1 - 2 * alpha
     wide = contrast(check.metric, joined, rows, seed, level).ratio
     if wide.low is not None and wide.high is not None:
         least, most = _widened(wide.low, wide.high, noise.width(level))
         if _worse(most if found.up else least, allowed, found.up):
-            return shown.told(Outcome.FAIL, f"worse than allowed, at {alpha:g}")
-    return shown.told(Outcome.INCONCLUSIVE, "the interval holds what is allowed: more prompts decide")
+            return told(Outcome.FAIL, f"worse than allowed, at {alpha:g}")
+    return told(Outcome.INCONCLUSIVE, "the interval holds what is allowed: more prompts decide")
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What a check shows, whatever it comes to."""
+ONLY_EXACT = "no change at all can be asked only of counts that A/A runs repeat exactly"
+TWO_OCCASIONS = (
+    "times of two occasions: A/A runs say how much those differ (specbench gate --calibrate), or "
+    "check speedup"
+)
 
-    metric: str
-    where: str
-    found: Contrast
-    allowed: float
-    low: float | None = None
-    high: float | None = None
 
-    def told(self, outcome: Outcome, why: str) -> Checked:
-        found = self.found
-        return Checked(
-            self.metric,
-            self.where,
-            outcome,
-            why,
-            found.base.number(),
-            found.new.number(),
-            found.ratio.number(),
-            found.ratio.low if self.low is None else self.low,
-            found.ratio.high if self.high is None else self.high,
-            self.allowed,
-        )
+def _told(shown: Checked, outcome: Outcome, why: str) -> Checked:
+    return replace(shown, outcome=outcome, why=why)
 
 
 def _worse(ratio: float, allowed: float, up: bool) -> bool:

@@ -14,7 +14,7 @@ from specbench.results.compare.measures import MEASURES, SPEEDUP
 
 NAMES = (*MEASURES, SPEEDUP)
 ALPHA = 1e-3
-"""Chance of a false failure of one check, at most."""
+"""Chance of a false failure that one check is made for."""
 
 
 class _Border(BaseModel):
@@ -42,7 +42,7 @@ class Check(_Border):
 class GateRules(_Border):
     """gate.toml.
 
-    ``alpha`` is the chance of a false failure of a check. Fidelity and success rate are always
+    ``alpha`` is the chance of a false failure that a check is made for. Fidelity and success rate are always
     checked; ``allow_failures`` is the share of the baseline's requests that may be lost.
     """
 

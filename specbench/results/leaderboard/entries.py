@@ -11,14 +11,13 @@ from typing import Any
 from specbench.core.arm import PLAIN
 from specbench.core.manifest import Manifest
 from specbench.errors import SpecbenchError
-from specbench.results.cells import ALL_SUITES
+from specbench.results.cells import whole_cell
 from specbench.results.compare.sides import RunRows, Side, open_run
 from specbench.results.read import load_manifest
 from specbench.results.store import MANIFEST, RunFolder
-from specbench.results.summary import Figure, Summary, SummaryRow, read_summary
+from specbench.results.summary import BROKEN, Figure, Summary, SummaryRow, read_summary
 from specbench.results.verdict import EXPLAINED, UNRANKED, headline
 
-BROKEN = ("MISMATCH", "FAILED")
 NOT_DISCLOSED = "not disclosed"
 DIGITS = 12
 """Digits of a hash in a table."""
@@ -102,9 +101,8 @@ def entries(out: Path) -> Iterator[Entry | Unread]:
             continue
         rows, unreadable = _rows(folder)
         files = _hash(folder)
-        several = len(manifest.suites) > 1
         for row in summary.rows:
-            if row.arm != PLAIN and (row.suite == ALL_SUITES) == several:
+            if row.arm != PLAIN and row.suite == whole_cell(manifest):
                 reasons = (*_reasons(summary, row), *unreadable)
                 side = None if rows is None else rows.side(row.arm)
                 yield Entry(folder, manifest, row, side, files, reasons)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from specbench.report.page.chart import INK, Chart, canvas, colour, legend, number, same_height
+from specbench.report.page.chart import (
+    INK,
+    Chart,
+    Value,
+    canvas,
+    colour,
+    known,
+    legend,
+    same_height,
+)
 from specbench.report.page.measured import Measured, place
 
 
@@ -25,7 +34,7 @@ def bars(
     suites = list(dict.fromkeys(cells["suite"]))
     settings = run.settings
     figure, plots = canvas(len(settings), width=4.6 * len(settings))
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[Value, ...]] = []
     for axes, (temperature, load) in zip(plots, settings, strict=True):
         here = cells[(cells["temperature"] == temperature) & (cells["concurrency"] == load)]
         found = {(r["suite"], r["arm"]): r for r in here.to_dict("records")}
@@ -34,7 +43,7 @@ def bars(
         axes.set_title(place(temperature, load), color=INK)
         axes.set_ylabel(unit)
         rows += [
-            (f"{temperature:g}", str(load), suite, arm, number(one["value"]), *_interval(one))
+            (f"{temperature:g}", str(load), suite, arm, known(one["value"]), *_interval(one))
             for (suite, arm), one in found.items()
         ]
     same_height(plots)
@@ -43,8 +52,8 @@ def bars(
     return Chart(metric, title, says, header, rows, figure)
 
 
-def _interval(one: dict[Any, Any]) -> tuple[str, str]:
-    return number(one["low"]), number(one["high"])
+def _interval(one: dict[Any, Any]) -> tuple[Value, Value]:
+    return known(one["low"]), known(one["high"])
 
 
 def _draw(axes: Any, run: Measured, arms: list[str], suites: list[str], found: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specbench.core.arm import PLAIN
 from specbench.core.manifest import canonical
-from specbench.report.page.chart import COLOURS, INK, Chart, canvas, legend, number
+from specbench.report.page.chart import COLOURS, INK, Chart, Value, canvas, known, legend
 from specbench.report.page.measured import Measured, place
 
 
@@ -22,7 +22,7 @@ def best_k(run: Measured) -> Chart | None:
     cells = cells[cells["suite"] == run.whole]
     settings = run.settings
     figure, plots = canvas(len(settings), width=4.6 * len(settings))
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[Value, ...]] = []
     for axes, (temperature, load) in zip(plots, settings, strict=True):
         here = cells[(cells["temperature"] == temperature) & (cells["concurrency"] == load)]
         values = dict(zip(here["arm"], here["value"], strict=True))
@@ -34,7 +34,7 @@ def best_k(run: Measured) -> Chart | None:
             best = max(points, key=lambda point: point[1])
             axes.plot(*best, marker="*", markersize=14, color=tint)
             rows += [
-                (f"{temperature:g}", str(load), drafter, str(k), number(value), _best(k, best[0]))
+                (f"{temperature:g}", str(load), drafter, str(k), known(value), _best(k, best[0]))
                 for k, value in points
             ]
         axes.axhline(1, color=INK, linewidth=0.8)

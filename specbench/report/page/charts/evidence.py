@@ -9,7 +9,7 @@ import numpy as np
 from specbench.core.request import GREEDY_BELOW
 from specbench.fidelity.columns import columns, ordered
 from specbench.fidelity.eprocess import EProcess
-from specbench.report.page.chart import INK, Chart, canvas, colour, legend, number
+from specbench.report.page.chart import INK, Chart, Value, canvas, colour, known, legend
 from specbench.report.page.measured import Measured, place
 
 ALPHA = 1e-3
@@ -23,14 +23,14 @@ def evidence(run: Measured) -> Chart | None:
     if not settings:
         return None
     figure, plots = canvas(len(settings), width=max(6.0, 4.6 * len(settings)))
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[Value, ...]] = []
     for axes, (temperature, load) in zip(plots, settings, strict=True):
         for arm in run.arms:
             points = _path(run, arm, temperature, load)
             if points:
                 axes.plot(*zip(*points, strict=True), color=colour(run, arm), label=arm)
                 tokens, score = points[-1]
-                rows.append((f"{temperature:g}", str(load), arm, str(tokens), number(score)))
+                rows.append((f"{temperature:g}", str(load), arm, str(tokens), known(score)))
         axes.axhline(-math.log10(ALPHA), color=INK, linewidth=0.8, linestyle="--")
         axes.set_title(place(temperature, load), color=INK)
         axes.set_xlabel("tokens")

@@ -9,7 +9,7 @@ import numpy as np
 
 from specbench.core.trace import Trace
 from specbench.metrics.timeline import NS_PER_MS, step_arrivals, token_arrivals
-from specbench.report.page.chart import INK, Chart, canvas, colour, legend, number
+from specbench.report.page.chart import INK, Chart, Value, canvas, colour, known, legend
 from specbench.report.page.measured import Measured, place
 
 SHARES = (0.5, 0.9, 0.99)
@@ -58,7 +58,7 @@ def _curves(
         return None
     settings = run.settings
     figure, plots = canvas(len(settings), width=4.6 * len(settings))
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[Value, ...]] = []
     shares = np.linspace(0, 1, POINTS)
     for axes, (temperature, load) in zip(plots, settings, strict=True):
         for arm in run.arms:
@@ -66,7 +66,7 @@ def _curves(
             if ones is None:
                 continue
             axes.plot(np.quantile(ones, shares), shares, color=colour(run, arm), label=arm)
-            told = [number(float(q)) for q in np.quantile(ones, SHARES)]
+            told = [known(float(q)) for q in np.quantile(ones, SHARES)]
             rows.append((f"{temperature:g}", str(load), arm, str(len(ones)), *told))
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:g}")

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from specbench.report.page.chart import INK, Chart, canvas, colour, legend, number, same_height
+from specbench.report.page.chart import (
+    INK,
+    Chart,
+    Value,
+    canvas,
+    colour,
+    known,
+    legend,
+    same_height,
+)
 from specbench.report.page.measured import Measured, place
 
 
@@ -19,7 +28,7 @@ def lengths(run: Measured) -> Chart | None:
         return None
     settings = run.settings
     figure, plots = canvas(len(settings), width=4.6 * len(settings))
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[Value, ...]] = []
     for axes, (temperature, load) in zip(plots, settings, strict=True):
         arms = [arm for arm in run.speculative if (temperature, load, arm) in counts]
         width = 0.8 / max(1, len(arms))
@@ -32,7 +41,7 @@ def lengths(run: Measured) -> Chart | None:
             places = [n + shift for n in tokens]
             axes.bar(places, shares, width * 0.92, color=colour(run, arm), label=arm)
             rows += [
-                (f"{temperature:g}", str(load), arm, str(n), str(found[n]), number(share))
+                (f"{temperature:g}", str(load), arm, str(n), str(found[n]), known(share))
                 for n, share in zip(tokens, shares, strict=True)
             ]
         axes.set_title(place(temperature, load), color=INK)

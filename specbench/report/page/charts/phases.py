@@ -5,7 +5,7 @@ from __future__ import annotations
 from specbench.core.trace import TickKind
 from specbench.metrics.phases import covered
 from specbench.metrics.timeline import NS_PER_MS
-from specbench.report.page.chart import COLOURS, INK, Chart, canvas, legend, number
+from specbench.report.page.chart import COLOURS, INK, Chart, canvas, known, legend
 from specbench.report.page.measured import Measured
 
 ORDER = ("draft", "refill", "verify", "accept", "evidence", "commit", "unattributed")
@@ -43,7 +43,7 @@ def phases(run: Measured) -> Chart | None:
     axes.set_xlabel("ms per decode step")
     axes.tick_params(colors=INK)
     legend(figure)
-    rows = [(arm, *(number(found[arm].get(name)) for name in names)) for arm in found]
+    rows = [(arm, *(known(found[arm].get(name)) for name in names)) for arm in found]
     says = (
         "Mean time of a decode step by phase. A speculative step costs more than plain's and "
         "commits more tokens; the predicted speed-up weighs the one against the other."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specbench.report.page.chart import INK, Chart, canvas, colour, legend, number
+from specbench.report.page.chart import INK, Chart, Value, canvas, colour, known, legend
 from specbench.report.page.measured import Measured, place
 
 
@@ -20,7 +20,7 @@ def positions(run: Measured) -> Chart | None:
         return None
     settings = run.settings
     figure, plots = canvas(len(settings), width=4.6 * len(settings))
-    shown: list[tuple[str, ...]] = []
+    shown: list[tuple[Value, ...]] = []
     for axes, (temperature, load) in zip(plots, settings, strict=True):
         here = rows[(rows["temperature"] == temperature) & (rows["concurrency"] == load)]
         for arm in run.speculative:
@@ -38,7 +38,7 @@ def positions(run: Measured) -> Chart | None:
                 label=arm,
             )
             shown += [
-                (f"{temperature:g}", str(load), arm, str(p), number(value), number(n, ".0f"))
+                (f"{temperature:g}", str(load), arm, str(p), known(value), int(n))
                 for p, value, n in points
             ]
         axes.set_ylim(0, 1.02)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specbench.report.page.chart import INK, Chart, canvas, colour, legend, number
+from specbench.report.page.chart import INK, Chart, canvas, colour, known, legend
 from specbench.report.page.measured import Measured
 from specbench.results.fidelity import LOSSY
 
@@ -44,9 +44,9 @@ def prices(run: Measured) -> Chart | None:
         (
             f"{row.temperature:g}",
             row.arm,
-            number(row.figures["speedup"].value),
-            number(row.figures["price_tv"].value),
-            number(row.figures["price_kl"].value),
+            known(row.figures["speedup"].value),
+            known(row.figures["price_tv"].value),
+            known(row.figures["price_kl"].value),
         )
         for row in rows
     ]

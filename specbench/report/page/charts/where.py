@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from specbench.report.page.chart import Chart
+from specbench.report.page.chart import Chart, Value, known
 from specbench.report.page.measured import Measured, place
 
 FAR = math.log(2.5)
@@ -29,12 +29,13 @@ def where(run: Measured) -> Chart | None:
         for r in cells.to_dict("records")
     }
     names = list(dict.fromkeys(zip(cells["suite"], cells["category"], strict=True)))
-    table, shades = [], {}
+    table: list[list[Value]] = []
+    shades: dict[tuple[int, int], str] = {}
     for line, (suite, category) in enumerate(names):
-        row = [f"{suite}/{category}"]
+        row: list[Value] = [f"{suite}/{category}"]
         for column, (arm, temperature, load) in enumerate(places, start=1):
             value = found.get((suite, category, arm, temperature, load))
-            row.append("" if value is None else f"{value:.2f}")
+            row.append(known(value))
             if value is not None:
                 shades[line, column] = _shade(value)
         table.append(row)
