@@ -72,6 +72,13 @@ class Bench:
         """`specbench run` in this folder."""
         return call(["run", *map(str, arguments), "--out", str(self.out), "--yes"])
 
+    def made(self, *arguments) -> Path:
+        """The folder of a run that succeeds; runs of one second are not in order of their names."""
+        before = set(self.out.iterdir()) if self.out.is_dir() else set()
+        assert self.run(*arguments) == 0
+        (folder,) = set(self.out.iterdir()) - before
+        return folder
+
     def last(self) -> Path:
         """The newest run."""
         return max(self.out.iterdir())

@@ -26,10 +26,7 @@ def bench(tmp_path, monkeypatch, capsys):
 
 def again(bench, options=GOOD):
     """Another run; its name."""
-    before = set(bench.out.iterdir())
-    assert bench.run(bench.write(items=10, arms=NGRAM, options=options)) == 0
-    (made,) = set(bench.out.iterdir()) - before
-    return made.name
+    return bench.made(bench.write(items=10, arms=NGRAM, options=options)).name
 
 
 def gate(bench, new, *arguments):
@@ -73,10 +70,8 @@ def test_what_cannot_be_decided_is_what_the_caller_makes_of_it(bench, capsys):
 
 
 def test_another_measurement_is_not_comparable(bench, capsys):
-    before = set(bench.out.iterdir())
     experiment = bench.folder / "experiment.toml"
-    assert bench.run(experiment, "--set", "workload.max_new_tokens=6") == 0
-    (made,) = set(bench.out.iterdir()) - before
+    made = bench.made(experiment, "--set", "workload.max_new_tokens=6")
     assert gate(bench, made.name) == 6
     assert "max_new_tokens" in capsys.readouterr().err
 
