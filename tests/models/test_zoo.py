@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from tests.models.heads import fixtures, mtp_fixtures
 from tests.models.tables import write_table
 
 pytestmark = pytest.mark.usefixtures("no_sockets")
+
+RECIPES = Path(__file__).parents[2] / "scripts" / "train_zoo"
 
 
 @pytest.fixture
@@ -128,3 +131,18 @@ def test_what_ships_lies_in_the_package() -> None:
     assert root.name == "zoo"
     # Whatever this checkout has is whole and can be read.
     assert [one.problem for one in shipped()] == [None] * len(zoo_names())
+
+
+def test_what_ships_is_small_has_a_card_and_a_recipe() -> None:
+    sizes = {}
+    for name in zoo_names():
+        folder = zoo_folder() / name
+        files = list(folder.iterdir())
+        sizes[name] = sum(file.stat().st_size for file in files)
+        assert {file.suffix for file in files} <= {".safetensors", ".json", ".md"}, name
+        card = json.loads((folder / "training.json").read_text("utf-8"))
+        recipe = RECIPES / f"{name}.toml"
+        assert tomllib.loads(recipe.read_text("utf-8"))["method"] == card["method"]
+        assert set(card["suites"]) == {"code", "chat", "translation"}
+    assert max(sizes.values()) <= 12_000_000
+    assert sum(sizes.values()) <= 32_000_000
