@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from specbench.catalog import nearest
 from specbench.errors import UsageError
+from specbench.results.foreign.bounds import extremes
 from specbench.results.foreign.document import Amount, Count, Document, Foreign, parsed
 from specbench.results.foreign.format import Asked, Format, Place, Reading, row
 from specbench.results.foreign.imported import ImportedRow, Meaning
@@ -24,6 +24,8 @@ OWN_PREFILL = ("eagle", "eagle2", "eagle3", "medusa", "hydra", "rest")
 """Loops that run the prompt on its own first; every entry is a decode step."""
 UNTIMED_PREFILL = ("rest",)
 """Loops whose wall_time begins behind the prompt's forward."""
+CUTTING = ("lookahead",)
+"""Loops that cut an answer to its limit once its entries are on record."""
 METHODS = (*PROMPT_FIRST, *OWN_PREFILL)
 
 FAILED = "ERROR"
@@ -111,7 +113,7 @@ def read(document: Document, asked: Asked) -> Reading:
     ]
     _refuse_twice(answers, document.place)
     reading = Reading()
-    turns, failed = _turns(answers, document.place)
+    turns, failed = _turns(answers, asked, document.place)
     if not turns:
         raise ResultError(f"{document.place}: holds no finished answer", "see its turns")
     if failed:
@@ -164,13 +166,13 @@ def _refuse_twice(answers: Sequence[Answer], place: str) -> None:
         seen.add(answer.question_id)
 
 
-def _turns(answers: Sequence[Answer], place: str) -> tuple[list[Turn], int]:
+def _turns(answers: Sequence[Answer], asked: Asked, place: str) -> tuple[list[Turn], int]:
     """All finished turns, and how many failed."""
     found, failed = [], 0
     for number, answer in enumerate(answers, 1):
         for choice in answer.choices:
             where = f"{place}, line {number}"
-            parts = list(_cut(choice, where))
+            parts = list(_cut(choice, asked.method in CUTTING, where))
             for text, lengths, seconds in zip(choice.turns, parts, choice.wall_time, strict=True):
                 if text == FAILED:
                     failed += 1
@@ -179,15 +181,41 @@ def _turns(answers: Sequence[Answer], place: str) -> tuple[list[Turn], int]:
     return found, failed
 
 
-def _cut(choice: Choice, place: str) -> Iterator[tuple[int, ...]]:
-    """The entries of each turn, cut where they add up to its tokens."""
-    counts = {len(choice.turns), len(choice.new_tokens), len(choice.wall_time)}
-    if len(counts) > 1:
+def _cut(choice: Choice, shortened: bool, place: str) -> Iterator[tuple[int, ...]]:
+    """The entries of each turn, cut where they add up to its tokens.
+
+    Args:
+        shortened: answers were cut to the limit afterwards, so that a last entry may say more.
+    """
+    if len({len(choice.turns), len(choice.new_tokens), len(choice.wall_time)}) > 1:
         raise ResultError(
             f"{place}: turns, new_tokens and wall_time are of different lengths", WRITTEN
         )
+    _require_tokens(choice, shortened, place)
+    begin = 0
+    for number, wanted in enumerate(choice.new_tokens, 1):
+        end, held = begin, 0
+        while held < wanted and end < len(choice.accept_lengths):
+            held += choice.accept_lengths[end]
+            end += 1
+        if held < wanted or (held > wanted and not shortened):
+            raise ResultError(
+                f"{place}: no entry of accept_lengths ends with turn {number} ({wanted} tokens)",
+                WRITTEN,
+            )
+        lengths = choice.accept_lengths[begin:end]
+        if lengths:
+            lengths[-1] -= held - wanted
+        yield tuple(lengths)
+        begin = end
+    if begin < len(choice.accept_lengths):
+        raise ResultError(f"{place}: accept_lengths go on behind the last turn", WRITTEN)
+
+
+def _require_tokens(choice: Choice, shortened: bool, place: str) -> None:
+    """Every entry holds a token, and all of them those of the answers."""
     total, tokens = sum(choice.accept_lengths), sum(choice.new_tokens)
-    if total != tokens:
+    if total != tokens and not (shortened and total > tokens):
         raise ResultError(
             f"{place}: accept_lengths add up to {total}, new_tokens to {tokens}",
             "they leave the target's own token out: another definition, which cannot be cut into "
@@ -195,23 +223,13 @@ def _cut(choice: Choice, place: str) -> Iterator[tuple[int, ...]]:
             if total + len(choice.accept_lengths) == tokens
             else WRITTEN,
         )
-    begin = 0
-    for number, wanted in enumerate(choice.new_tokens, 1):
-        end, held = begin, 0
-        while held < wanted:
-            held += choice.accept_lengths[end]
-            end += 1
-        if held != wanted:
-            raise ResultError(
-                f"{place}: no entry of accept_lengths ends with turn {number} ({wanted} tokens)",
-                WRITTEN,
-            )
-        yield tuple(choice.accept_lengths[begin:end])
-        begin = end
+    if 0 in choice.accept_lengths:
+        raise ResultError(f"{place}: an entry of accept_lengths is 0", WRITTEN)
 
 
 WRITTEN = (
-    "Spec-Bench's own loops write them so that they agree; what wrote this file counts otherwise"
+    "Spec-Bench's own loops write them so that they agree (lookahead cuts answers afterwards: "
+    "--method lookahead); what wrote this file counts otherwise"
 )
 
 
@@ -248,30 +266,6 @@ def _ends(lengths: Sequence[int], method: str) -> list[tuple[int, int]]:
     if method in OWN_PREFILL and steps > 1:
         ends += [(total - last, steps - 1), (total - last - 1, steps - 1)]
     return ends
-
-
-def extremes(options: Sequence[Sequence[tuple[int, int]]]) -> tuple[float, float]:
-    """Smallest and largest ratio of totals, one option (numerator, denominator) of each chosen.
-
-    Dinkelbach's iteration: the best choice for a ratio gives the next ratio, until it stays.
-    """
-    found = []
-    for sign in (-1, 1):
-        ratio, better = float("nan"), _ratio([one[0] for one in options])
-        while better != ratio:
-            ratio = better
-            chosen = [max(one, key=partial(_gain, sign, ratio)) for one in options]
-            better = _ratio(chosen)
-        found.append(ratio)
-    return found[0], found[1]
-
-
-def _gain(sign: int, ratio: float, option: tuple[int, int]) -> float:
-    return sign * (option[0] - ratio * option[1])
-
-
-def _ratio(chosen: Sequence[tuple[int, int]]) -> float:
-    return sum(top for top, _ in chosen) / sum(bottom for _, bottom in chosen)
 
 
 FORMAT = Format(

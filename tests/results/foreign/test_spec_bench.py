@@ -8,7 +8,8 @@ import random
 import pytest
 
 from specbench.errors import UsageError
-from specbench.results.foreign.spec_bench import OWN_PREFILL, PROMPT_FIRST, extremes
+from specbench.results.foreign.bounds import extremes
+from specbench.results.foreign.spec_bench import OWN_PREFILL, PROMPT_FIRST
 from specbench.results.schema import ResultError
 from tests.results.foreign.written import answer, imported, values
 
@@ -107,6 +108,17 @@ def test_rest_begins_its_clock_behind_the_prefill(tmp_path):
     assert any("begins behind the prompt's forward" in one.reason for one in found.refused)
 
 
+def test_lookahead_cuts_answers_when_their_entries_are_on_record(tmp_path):
+    # The last entry of the first turn says 3, of which 1 was kept.
+    cut = answer(turns=2, lengths=(1, 2, 3, 1, 4), tokens=(4, 5), seconds=(1, 1))
+    found = imported(tmp_path, [cut], method="lookahead")
+    # Decode steps 2, 1 | 4; the second turn's last entry alone may hold what lies behind the end.
+    assert values(found)["accept_length", "value"] == pytest.approx((4 / 3, 7 / 3))
+    assert values(found)["tokens_per_s_e2e", "value"] == pytest.approx((3, 4.5))
+    with pytest.raises(ResultError, match="add up to 11, new_tokens to 9"):
+        imported(tmp_path, [cut], method="pld")
+
+
 def test_failed_turns_are_left_out_and_counted(tmp_path):
     failed = answer(
         3, turns=2, lengths=(4, 2, 4, 2), tokens=(6, 6), texts=["fine", "ERROR"], seconds=(1, 1)
@@ -125,6 +137,7 @@ def test_failed_turns_are_left_out_and_counted(tmp_path):
         (answer(lengths=(4, 2), tokens=(7,)), "add up to 6, new_tokens to 7"),
         (answer(turns=2, lengths=(3, 3), tokens=(2, 4)), "no entry .* ends with turn 1"),
         (answer(turns=2, tokens=(6,)), "of different lengths"),
+        (answer(lengths=(4, 0, 2)), "an entry of accept_lengths is 0"),
         (answer(lengths=(4, -2)), r"choices\.0\.accept_lengths\.1 = -2: .* greater than or equal"),
         (answer(seconds=(-1.0,)), r"wall_time\.0 = -1.0"),
         (answer(lengths=(4, True)), r"accept_lengths\.1 = True"),
