@@ -6,6 +6,7 @@ runs, results/llamacpp_agreement.json (``scripts/llamacpp_agreement.py``) and th
 docs/performance.md: results/bench.json, results/evidence.json and results/drafting.json
 (``scripts/bench --json``, the latter two with ``--only evidence_share`` and ``--only drafting``).
 docs/drafters.md: the catalogue and a run of drafters. docs/training.md: the schema of recipes.
+docs/comparing.md: the readers of foreign formats.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import click
 from drafter_sections import drafter_options, drafter_table
+from import_sections import import_formats
 from recipe_sections import recipe_keys
 from rich.console import Console
 
@@ -286,6 +288,7 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "evidence": evidence_table,
         "drafting": drafting_table,
     },
+    "docs/comparing.md": {"import formats": import_formats},
     "docs/training.md": {"recipe keys": recipe_keys},
     "docs/fidelity.md": {"rules": rules_table, "selftest": selftest_tables, "blackbox": black_box},
 }

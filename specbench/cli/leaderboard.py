@@ -30,26 +30,28 @@ def leaderboard(folder: Path, form: str, verify: bool) -> int:
     One table for everything that measured the same: target, suites, sampling, machine, temperature
     and load. Entries that a paired comparison does not tell apart share a rank. Lossy rules stand
     in a block of their own; incomplete and guarded entries are listed with the reason and not
-    ranked.
+    ranked. Imported figures come last, in a block without ranks; LaTeX has ranked entries alone.
     """
     from specbench.report.leaderboard.boards import boards, records
     from specbench.report.leaderboard.latex import leaderboard_latex
-    from specbench.report.leaderboard.page import leaderboard_html, leaderboard_markdown
-    from specbench.results.leaderboard.entries import Entry, Unread, entries
+    from specbench.report.leaderboard.page import Page, leaderboard_html, leaderboard_markdown
+    from specbench.results.foreign.imported import Imported
+    from specbench.results.leaderboard.entries import Entry, Unread, entries, imports
 
-    found = list(entries(folder))
+    found = [*entries(folder), *imports(folder)]
     if not found:
         raise PrerequisiteError(f"no run in {folder}", "type: specbench run quickstart")
     made = boards([one for one in found if isinstance(one, Entry)])
-    unread = [one for one in found if isinstance(one, Unread)]
+    imported = [one for one in found if isinstance(one, Imported)]
+    page = Page(made, imported, [one for one in found if isinstance(one, Unread)])
     if form == "md":
-        click.echo(leaderboard_markdown(made, unread), nl=False)
+        click.echo(leaderboard_markdown(page), nl=False)
     elif form == "html":
-        click.echo(leaderboard_html(made, unread), nl=False)
+        click.echo(leaderboard_html(page), nl=False)
     elif form == "latex":
         click.echo(leaderboard_latex(made), nl=False)
     else:
-        write(list(records(made)), form)
+        write(list(records(made, imported)), form)
     return _verified([one.run.path for one in found if isinstance(one, Entry)]) if verify else 0
 
 

@@ -45,6 +45,9 @@ VERBS = {
     "leaderboard": Verb(
         "specbench.cli.leaderboard:leaderboard", "Rank all runs of a folder that measured the same."
     ),
+    "import": Verb(
+        "specbench.cli.importing:import_", "Take in results of other tools; they are never ranked."
+    ),
     "rescore": Verb(
         "specbench.cli.rescore:rescore", "Rebuild all tables of a run from its traces."
     ),

@@ -40,6 +40,12 @@ def show_plan(session: Session, form: str) -> None:
         click.echo(_suite(prepared, suite))
     for line in servers:
         click.echo(line)
+    for anchor in prepared.experiment.anchor:
+        position = "" if anchor.position is None else f" {anchor.position}"
+        click.echo(
+            f"anchor: {anchor.metric}{position} of {anchor.arm}: {anchor.value:g} "
+            f"± {100 * anchor.tolerance:g} % in {anchor.source}"
+        )
     if cost.starts:
         click.echo(f"{cost.starts} server starts")
     click.echo(cost_line(cost))

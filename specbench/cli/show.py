@@ -11,7 +11,7 @@ from specbench.cli.rows import format_options
 from specbench.cli.summary import write_joint, write_summary
 from specbench.errors import UsageError
 from specbench.results.comparable import require_comparable
-from specbench.results.read import find_run, load_manifest
+from specbench.results.read import find_imported, find_run, load_manifest
 from specbench.results.store import RunFolder
 from specbench.results.study import find_study
 from specbench.results.summary import Summary, read_summary
@@ -23,7 +23,7 @@ from specbench.results.summary import Summary, read_summary
 @out_option
 @format_options
 def show(runs: tuple[str, ...], assume_same: bool, out: Path, form: str) -> None:
-    """Show the table of RUN: a folder, the id of a run or a study, or 'last'.
+    """Show the table of RUN: a folder, the id of a run or a study, an import, or 'last'.
 
     Several runs of one experiment, on other engines, are shown in one table. They must agree in
     all that decides what was measured; what differs is listed otherwise. What an attached server
@@ -37,6 +37,12 @@ def show(runs: tuple[str, ...], assume_same: bool, out: Path, form: str) -> None
         if assume_same:
             raise UsageError("--assume-same is for several runs", "name several runs, no study")
         show_study(study, form)
+        return
+    if len(runs) == 1 and (imported := find_imported(runs[0], out)) is not None:
+        from specbench.cli.importing import write_imports
+        from specbench.results.foreign.imported import read_imported
+
+        write_imports([read_imported(imported)], form)
         return
     folders = [find_run(run, out) for run in runs]
     summaries = [_summary(folder) for folder in folders]

@@ -13,6 +13,7 @@ from specbench.catalog import SERVERS
 from specbench.core.arm import PLAIN, ArmSpec
 from specbench.core.manifest import UNKNOWN, UNQUANTISED
 from specbench.errors import UsageError
+from specbench.experiment.anchor_schema import Anchor, AnchorSetup
 from specbench.experiment.arms import default_rule as own_rule
 from specbench.experiment.combine import CHAIN_RULE
 from specbench.experiment.server_arms import default_rule, server_arms
@@ -50,6 +51,7 @@ class Experiment(Border):
     server: Server = Field(default_factory=Server)
     study: Study | None = None
     arm: dict[str, Arm] = Field(default_factory=dict)
+    anchor: list[Anchor] = Field(default_factory=list)
 
     @field_validator("arm")
     @classmethod
@@ -86,6 +88,16 @@ class Experiment(Border):
                 arm = {"rule": own, **arm}
             filled[name] = arm
         return {**data, "arm": filled}
+
+    @model_validator(mode="after")
+    def _anchored_arms(self) -> Experiment:
+        for anchor in self.anchor:
+            if anchor.arm not in self.arm:
+                raise ValueError(
+                    f"an [[anchor]] is of arm {anchor.arm!r}, which the experiment does not have: "
+                    "name one of its arms, or leave the anchor out with --set anchor=[]"
+                )
+        return self
 
     @property
     def on_server(self) -> bool:
@@ -147,6 +159,8 @@ class Experiment(Border):
             del data["server"]
             for arm in data["arm"].values():
                 del arm["server"]
+        if not self.anchor:
+            del data["anchor"]
         if self.workload.arrival == "closed":
             del data["workload"]["arrival"]
         varied = self.study is not None and self.study.key == "target.quant"
@@ -260,6 +274,7 @@ def known_keys(place: Sequence[int | str]) -> list[str]:
         "arm": Arm,
         "server": Server,
         "study": Study,
+        "anchor": AnchorSetup if "setup" in place else Anchor,
     }
     table = ArmServer if _in_arm_server(place) else tables.get(str(place[0]))
     return list(table.model_fields) if table else []

@@ -30,8 +30,7 @@ from specbench.results.study import (
     study_text,
 )
 from specbench.results.study_sentences import setting_sentences
-from specbench.results.summarise import figure_of
-from specbench.results.summary import Summary, read_summary
+from specbench.results.summary import Summary, figure_of, read_summary
 
 WAY_ON = "the runs of a study are of one experiment: run it again, into a new folder"
 SHOWN = ("accept_length", "accept_rate", "speedup")

@@ -38,6 +38,11 @@ WRITE = {
     "arrival": '"closed" (the next when one ends), "poisson" or "burst"',
     "key": 'a key that a study can vary, as "target.quant"',
     "values": 'a list of at least two different values of that key, as ["none", "int8"]',
+    "metric": "a metric of acceptance, or speedup; see `specbench list metrics`",
+    "position": "a draft position from 1, of accept_pos alone",
+    "value": "the published number, above 0",
+    "tolerance": "a share of the published number, as 0.05",
+    "source": "where the number was published",
     "rate": 'requests per second, above 0, for arrival = "poisson"',
     **SERVER_WRITE,
 }

@@ -8,6 +8,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from specbench.report.anchors import TITLE as ANCHORS
+from specbench.report.anchors import anchors
 from specbench.report.cells import (
     SPEEDUP,
     Grid,
@@ -67,6 +69,7 @@ class ConsoleSummary:
         unpriced = footnoted(prices(summary))
         return [
             ("not available:", footnotes),
+            (f"{ANCHORS.lower()}:", anchors(summary)),
             (f"{TITLE.lower()}:", predictions(summary)),
             ("is the output still the target's?", verdicts(summary)),
             ("no price:", unpriced),

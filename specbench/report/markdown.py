@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from specbench.report.anchors import TITLE as ANCHORS
+from specbench.report.anchors import anchors
 from specbench.report.cells import (
     Grid,
     first_tokens,
@@ -35,6 +37,7 @@ def markdown(summary: Summary) -> str:
     parts += _section("Quality of answers, paired with plain", qualities(summary))
     parts += _section("Quality was computed by", signatures(summary))
     parts += _section("Not available", footnoted(table))
+    parts += _section(ANCHORS, anchors(summary))
     parts += _section(TITLE, predictions(summary))
     parts += _section("Greedy outputs that differ from plain's", identities(summary))
     parts += _section("Without looping outputs", loops(summary))

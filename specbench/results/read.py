@@ -10,11 +10,11 @@ from pathlib import Path
 
 from specbench.core.manifest import Manifest, RecordId, settled
 from specbench.core.trace import Tick, Trace, Window
-from specbench.errors import PrerequisiteError, UsageError
+from specbench.errors import NotComparable, PrerequisiteError, UsageError
 from specbench.results.codec import decode_ticks, decode_trace, decode_windows, parse_line
 from specbench.results.schema import ResultError, read_manifest, upgrade
 from specbench.results.sessions import TimeLine
-from specbench.results.store import MANIFEST, STUDY, RunFolder
+from specbench.results.store import IMPORTED, IMPORTS, MANIFEST, STUDY, RunFolder
 
 
 @dataclass(slots=True)
@@ -76,6 +76,14 @@ def find_folder(name: str, out: Path) -> Path | None:
     return None
 
 
+def find_imported(name: str, out: Path) -> Path | None:
+    """The import behind a path or a name; None where there is none."""
+    for path in (Path(name), out / name, out / IMPORTS / name):
+        if (path / IMPORTED).is_file():
+            return path
+    return None
+
+
 def find_run(name: str, out: Path, *, option: str = "--out") -> RunFolder:
     """The run behind a path, a run id or ``last``.
 
@@ -85,12 +93,18 @@ def find_run(name: str, out: Path, *, option: str = "--out") -> RunFolder:
     Raises:
         PrerequisiteError: there is none.
         UsageError: it is a study; names its runs.
+        NotComparable: it is an import, which nothing that was measured here is held against.
     """
     path = find_folder(name, out)
     if path is not None and (path / STUDY).is_file():
         raise UsageError(f"{path} is a study, and one run is needed", _members(path))
     if path is not None:
         return RunFolder(path)
+    if (imported := find_imported(name, out)) is not None:
+        raise NotComparable(
+            f"{imported} holds imported figures, which specbench did not measure",
+            f"a run is needed here; `specbench show {imported}` prints them",
+        )
     if name == "last":
         raise PrerequisiteError(f"no run in {out}", f"name the folder of runs with {option}")
     raise PrerequisiteError(

@@ -58,9 +58,21 @@ def read_manifest(document: Mapping[str, object], source: str) -> Manifest:
     try:
         return _MANIFEST.validate_python(upgraded)
     except ValidationError as error:
-        item = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in item["loc"])
-        raise ResultError(f"{source}: {key} = {item['input']!r}: {item['msg']}") from error
+        raise ResultError(f"{source}: {finding(error)}") from error
+
+
+def finding(error: ValidationError) -> str:
+    """The first thing that is wrong with a document: key, value and why."""
+    item = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "missing":
+        return f"{key} is missing"
+    text = repr(item["input"])
+    return f"{key} = {text if len(text) <= LONGEST else text[: LONGEST - 3] + '...'}: {item['msg']}"
+
+
+LONGEST = 80
+"""Characters of a refused value in a message."""
 
 
 def strict_json(document: Document) -> str:

@@ -12,8 +12,10 @@ from specbench.core.manifest import Manifest
 from specbench.errors import UsageError
 from specbench.results.schema import manifest_document, strict_json
 
-MANIFEST, STUDY = "manifest.json", "study.json"
-"""The files that make a folder a run, and a study."""
+MANIFEST, STUDY, IMPORTED = "manifest.json", "study.json", "imported.json"
+"""The files that make a folder a run, a study, and figures of another tool."""
+IMPORTS = "imported"
+"""Where imports lie in a folder of runs."""
 
 
 @dataclass(frozen=True, slots=True)

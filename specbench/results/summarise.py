@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from specbench.core.arm import PLAIN
-from specbench.core.quantity import Missing, Quantity
 from specbench.core.request import GREEDY_BELOW
 from specbench.core.trace import Finish
 from specbench.fidelity.greedy import GreedySummary, Kind
 from specbench.fidelity.verdict import NO_EVIDENCE, CellVerdict, Status
 from specbench.quality.measure import Quality
+from specbench.results.anchors import check_anchors
 from specbench.results.cells import ALL_SUITES, Cell, MeasuredCell
 from specbench.results.fidelity import LOSSY, MEANINGLESS, CellFidelity
 from specbench.results.read import Recorded
 from specbench.results.sources import acceptance_sources
-from specbench.results.summary import DETECTED, UNSEEN, Figure, Summary, SummaryRow
+from specbench.results.summary import DETECTED, UNSEEN, Summary, SummaryRow, figure_of
 from specbench.results.verdict import sentence
 
 FIGURES = {
@@ -115,6 +115,7 @@ def summarise_run(
         memory=recorded.memory,
         signatures={m: s for found in quality.values() for m, s in found.signatures.items()},
         acceptance=acceptance_sources(recorded),
+        anchors=check_anchors(manifest, cells, guards),
     )
 
 
@@ -195,10 +196,3 @@ def _word(verdict: CellVerdict, lossless: str) -> str:
     if lossless == LOSSY:
         return DETECTED if failed else UNSEEN
     return "FAILED" if failed else "passed"
-
-
-def figure_of(quantity: Quantity) -> Figure:
-    """A quantity as a summary holds it."""
-    if isinstance(quantity.value, Missing):
-        return Figure(None, quantity.unit, reason=str(quantity.value))
-    return Figure(quantity.value, quantity.unit, quantity.low, quantity.high, quantity.n)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import TypeAdapter
 
 from specbench.core.manifest import SCHEMA_VERSION, UNQUANTISED
+from specbench.core.quantity import Missing, Quantity
 from specbench.results.schema import read_document, strict_json
 from specbench.results.store import RunFolder
 
@@ -27,6 +28,42 @@ class Figure:
     high: float | None = None
     n: int = 0
     reason: str = ""
+
+
+def figure_of(quantity: Quantity) -> Figure:
+    """A quantity as a summary holds it."""
+    if isinstance(quantity.value, Missing):
+        return Figure(None, quantity.unit, reason=str(quantity.value))
+    return Figure(quantity.value, quantity.unit, quantity.low, quantity.high, quantity.n)
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorCheck:
+    """A published value beside what this run measured.
+
+    Attributes:
+        position: of accept_pos alone.
+        tolerance: share of the published value.
+        reproduced: None where nothing was measured.
+        off: measured / published - 1.
+        differs: settings of this run that are not those of the publication.
+        causes: what else may be behind a difference; none where there is none.
+    """
+
+    arm: str
+    metric: str
+    position: int | None
+    suite: str
+    temperature: float
+    concurrency: int
+    published: float
+    tolerance: float
+    source: str
+    measured: Figure
+    reproduced: bool | None
+    off: float | None
+    differs: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +122,8 @@ class Summary:
     """Where the acceptance of servers comes from, in words; older summaries do not say."""
     quant: str = UNQUANTISED
     """What the target's linear layers were quantised to."""
+    anchors: tuple[AnchorCheck, ...] = ()
+    """Published values that the experiment names."""
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -97,8 +136,11 @@ _SUMMARY = TypeAdapter(Summary)
 
 
 def summary_text(summary: Summary) -> str:
-    """The summary as a strict JSON document."""
-    return strict_json(_SUMMARY.dump_python(summary, mode="json"))
+    """The summary as a strict JSON document; without anchors where the experiment names none."""
+    document = _SUMMARY.dump_python(summary, mode="json")
+    if not summary.anchors:
+        del document["anchors"]
+    return strict_json(document)
 
 
 def read_summary(folder: RunFolder) -> Summary:

@@ -124,7 +124,10 @@ def _optional(template: str, row: Mapping[str, object]) -> str:
 def _value(row: Mapping[str, object], path: str) -> object:
     value: object = row
     for key in path.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
+        if isinstance(value, list | tuple):
+            value = value[int(key)] if key.isdigit() and int(key) < len(value) else None
+        else:
+            value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 

@@ -97,6 +97,8 @@ def test_multi_turn_sets():
     one, two = fetched("mt-bench").prompts
     assert (one.turns, one.reference) == (("Name a colour.", "And another one?"), None)
     assert (two.id, two.category, two.reference, two.recorded) == ("8", "math", "5\n10", ())
+    firsts = fetched("mt-bench-first-turn").prompts
+    assert [prompt.turns for prompt in firsts] == [("Name a colour.",), ("What is 2 + 3?",)]
     (speed,) = fetched("speed-bench").prompts
     assert (speed.id, speed.category, len(speed.turns)) == ("coding-001", "coding", 2)
 

@@ -18,7 +18,7 @@ from specbench.metrics.replayed import (
 )
 from specbench.report.cells import Footnotes, Grid, number
 from specbench.report.study import with_interval
-from specbench.results.summarise import figure_of
+from specbench.results.summary import figure_of
 
 NO_SPEED = "Nothing was decoded: this says how much of a draft is accepted, never how fast it is."
 LEGEND = (

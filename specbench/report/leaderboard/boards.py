@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from specbench.report.cells import Grid
+from specbench.report.imported import NOT_RANKED, imported_records
 from specbench.results.definitions import DEFINITIONS
+from specbench.results.foreign.imported import Imported
 from specbench.results.leaderboard.entries import DIGITS, Entry
 from specbench.results.leaderboard.rank import Ranked, places, rank
 
@@ -103,8 +105,10 @@ def unranked_lines(board: Board) -> Iterator[str]:
         yield f"{entry.row.arm}{value}, {entry.manifest.run}: {'; '.join(entry.reasons)}"
 
 
-def records(made: Sequence[Board]) -> Iterator[dict[str, object]]:
-    """One row per entry, ranked or not, nothing rounded."""
+def records(
+    made: Sequence[Board], imported: Sequence[Imported] = ()
+) -> Iterator[dict[str, object]]:
+    """One row per entry, ranked or not, then one per imported figure; nothing rounded."""
     for board in made:
         for block, ranked in (("lossless", board.lossless), ("lossy", board.lossy)):
             for one in ranked:
@@ -115,6 +119,9 @@ def records(made: Sequence[Board]) -> Iterator[dict[str, object]]:
             yield {"board": board.title, "block": "not ranked", "rank": None, "tied": None} | (
                 _record(entry)
             )
+    for found in imported:
+        place = {"board": found.tool, "block": NOT_RANKED.lower(), "rank": None, "tied": None}
+        yield from (place | record for record in imported_records(found))
 
 
 def _record(entry: Entry) -> dict[str, object]:

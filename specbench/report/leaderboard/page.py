@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from specbench.report.cells import Grid
+from specbench.report.imported import NOT_RANKED, WHY, board_of_imports
 from specbench.report.leaderboard.boards import LOSSY, NOTES, Board, board_grid, unranked_lines
 from specbench.report.markdown import table_lines
+from specbench.results.foreign.imported import Imported
 from specbench.results.leaderboard.entries import Unread
 
 
-def leaderboard_markdown(made: Sequence[Board], unread: Sequence[Unread]) -> str:
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a leaderboard shows: ranked boards, imported figures, and folders it could not read."""
+
+    boards: Sequence[Board]
+    imported: Sequence[Imported]
+    unread: Sequence[Unread]
+
+
+def leaderboard_markdown(page: Page) -> str:
     """The whole page."""
     lines = ["# Leaderboard", "", *NOTES]
-    for board in made:
+    for board in page.boards:
         lines += ["", f"## {board.title}"]
         for name, ranked in (("", board.lossless), (LOSSY, board.lossy)):
             if ranked:
@@ -26,15 +38,18 @@ def leaderboard_markdown(made: Sequence[Board], unread: Sequence[Unread]) -> str
         if board.unranked:
             lines += ["", "Not ranked:", ""]
             lines += [f"- {line}" for line in unranked_lines(board)]
-    if unread:
-        lines += ["", "## Not read", "", *(f"- {one.path.name}: {one.why}" for one in unread)]
+    if page.imported:
+        table = board_of_imports(page.imported)
+        lines += ["", f"## {NOT_RANKED}", "", WHY, "", *table_lines(table)]
+    if page.unread:
+        lines += ["", "## Not read", "", *(f"- {one.path.name}: {one.why}" for one in page.unread)]
     return "\n".join(lines) + "\n"
 
 
-def leaderboard_html(made: Sequence[Board], unread: Sequence[Unread]) -> str:
+def leaderboard_html(page: Page) -> str:
     """A page without scripts or anything from elsewhere."""
     parts = ["<h1>Leaderboard</h1>", f"<p>{html.escape(' '.join(NOTES))}</p>"]
-    for board in made:
+    for board in page.boards:
         parts.append(f"<h2>{html.escape(board.title)}</h2>")
         for name, ranked in (("", board.lossless), (LOSSY, board.lossy)):
             if ranked:
@@ -44,7 +59,11 @@ def leaderboard_html(made: Sequence[Board], unread: Sequence[Unread]) -> str:
             parts.append("<h3>Not ranked</h3><ul>")
             parts += [f"<li>{html.escape(line)}</li>" for line in unranked_lines(board)]
             parts.append("</ul>")
-    parts += [f"<p>Not read: {html.escape(f'{one.path.name}: {one.why}')}</p>" for one in unread]
+    if page.imported:
+        parts += [f"<h2>{NOT_RANKED}</h2>", f"<p>{html.escape(WHY)}</p>"]
+        parts += _html_table(board_of_imports(page.imported))
+    for one in page.unread:
+        parts.append(f"<p>Not read: {html.escape(f'{one.path.name}: {one.why}')}</p>")
     return _PAGE.format(body="\n".join(parts))
 
 

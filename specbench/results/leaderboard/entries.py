@@ -13,8 +13,9 @@ from specbench.core.manifest import Manifest
 from specbench.errors import SpecbenchError
 from specbench.results.cells import whole_cell
 from specbench.results.compare.sides import RunRows, Side, open_run
+from specbench.results.foreign.imported import Imported, read_imported
 from specbench.results.read import load_manifest
-from specbench.results.store import MANIFEST, RunFolder
+from specbench.results.store import IMPORTED, MANIFEST, RunFolder
 from specbench.results.summary import BROKEN, Figure, Summary, SummaryRow, read_summary
 from specbench.results.verdict import EXPLAINED, UNRANKED, headline
 
@@ -106,6 +107,15 @@ def entries(out: Path) -> Iterator[Entry | Unread]:
                 reasons = (*_reasons(summary, row), *unreadable)
                 side = None if rows is None else rows.side(row.arm)
                 yield Entry(folder, manifest, row, side, files, reasons)
+
+
+def imports(out: Path) -> Iterator[Imported | Unread]:
+    """Every import in a folder of runs, by name; none of them is an entry."""
+    for path in sorted(out.glob(f"**/{IMPORTED}")):
+        try:
+            yield read_imported(path.parent)
+        except SpecbenchError as error:
+            yield Unread(path.parent, error.message)
 
 
 def _trained_on(draft: Mapping[str, Any]) -> str:
