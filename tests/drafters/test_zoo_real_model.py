@@ -30,6 +30,12 @@ ARMS = {
         "multi_round",
         {"dtype": "bfloat16", "nodes": 16, "top_k": 4},
     ),
+    "medusa": (
+        "smollm2-135m-medusa",
+        2,
+        "multi_round",
+        {"dtype": "bfloat16", "tree": [[0], [1], [0, 0]]},
+    ),
 }
 
 
