@@ -1,16 +1,16 @@
 """Intervals for ratios of totals: the paired bootstrap over independent units.
 
 A unit (a prompt with its turns and repeats, a block of prompts, a server start) is resampled as a
-whole, because the steps and tokens inside it are correlated. BCa: Efron 1987; Efron and Tibshirani
-1993, chapter 14. Where units belong to several groups, as prompts to starts of a server, groups are
-resampled first and units inside them second; the interval is then the percentile one, whose bias
-with few groups ``stats.nested`` states.
+whole, because the steps and tokens inside it are correlated. Few units get a bootstrap-t interval
+(``stats.studentized``), many a BCa one (Efron 1987; Efron and Tibshirani 1993, chapter 14), which
+is too narrow with few: docs/comparing.md. Where units belong to several groups, as prompts to
+starts of a server, groups are resampled first and units inside them second; the interval is then
+the percentile one, whose bias with few groups ``stats.nested`` states.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,22 @@ from scipy import stats
 
 from specbench.core.quantity import Quantity, nothing
 from specbench.stats.nested import nested_counts, several
-from specbench.stats.resamples import Array, drawn, totals
+from specbench.stats.resamples import Array, Statistic, drawn, of_totals, totals
+from specbench.stats.studentized import studentized_bounds
 
 LEVEL = 0.95
 RESAMPLES = 4999
 FEWEST_UNITS = 3
 """With fewer units a bootstrap has nothing to resample and no interval is formed."""
+FEWEST_STUDENTIZED, MANY_UNITS = 6, 160
+"""Units from which on, and below which, an interval is bootstrap-t; else BCa."""
+BY_UNITS = ""
+"""Method that goes by the number of units."""
+METHODS = ("t", "BCa", "percentile")
+"""Each falls back to the next where it is undefined."""
+RATIO = (0.0, math.inf)
+ANYTHING = (-math.inf, math.inf)
 UNOBSERVED = "no interval: resamples without observations"
-
-Statistic = Callable[..., Any]
 
 
 def total_ratio(
@@ -37,7 +44,7 @@ def total_ratio(
     seed: int,
     unit: str,
     level: float = LEVEL,
-    method: str = "BCa",
+    method: str = BY_UNITS,
     empty: str = "the denominator is zero",
     groups: ArrayLike | None = None,
 ) -> Quantity:
@@ -49,7 +56,7 @@ def total_ratio(
         seed: seed of the resampling.
         unit: unit of the result.
         level: coverage of the interval.
-        method: "BCa" or "percentile".
+        method: of ``METHODS``, or by the number of units.
         empty: reason given where no unit holds an observation.
         groups: label of each unit's group (start of the server); None or one label = one level.
     """
@@ -60,7 +67,14 @@ def total_ratio(
     columns = (top[held], bottom[held])
     if groups is not None and several(kept := _labels(groups, held)):
         return _nested(columns, quotient, kept, seed, unit, level)
-    return interval(columns, quotient, seed, unit, level, method)
+    return interval(columns, quotient, seed, unit, level, method, within=_range(*columns, unit))
+
+
+def _range(top: Array, bottom: Array, unit: str) -> tuple[float, float]:
+    """What the ratio cannot leave: nothing negative, and no share above 1."""
+    if (top < 0).any():
+        return ANYTHING
+    return RATIO if unit != "1" or (top > bottom).any() else (0.0, 1.0)
 
 
 def ratio_interval(
@@ -71,7 +85,7 @@ def ratio_interval(
     *,
     seed: int,
     level: float = LEVEL,
-    method: str = "BCa",
+    method: str = BY_UNITS,
     unit: str = "x",
     groups: ArrayLike | None = None,
 ) -> Quantity:
@@ -85,7 +99,7 @@ def ratio_interval(
         numerator_b, denominator_b: totals of arm b.
         seed: seed of the resampling.
         level: coverage of the interval.
-        method: "BCa" (falls back to the percentile interval where undefined) or "percentile".
+        method: of ``METHODS``, or by the number of units.
         unit: unit of the result.
         groups: label of each unit's group (start of the server); None or one label = one level.
     """
@@ -103,17 +117,17 @@ def grouped_interval(
     seed: int,
     unit: str,
     level: float = LEVEL,
-    method: str = "BCa",
+    method: str = BY_UNITS,
     groups: ArrayLike | None = None,
 ) -> Quantity:
-    """``interval`` where units are of one group, else groups are resampled before units.
+    """``interval`` of a ratio where units are of one group, else groups are resampled before units.
 
     Args:
         groups: label of each unit's group (start of the server); None or one label = one level.
     """
     if groups is not None and several(kept := _labels(groups, np.full(len(columns[0]), True))):
         return _nested(columns, statistic, kept, seed, unit, level)
-    return interval(columns, statistic, seed, unit, level, method)
+    return interval(columns, statistic, seed, unit, level, method, within=RATIO)
 
 
 def ratio_of_ratios(num_a: Array, den_a: Array, num_b: Array, den_b: Array, axis: int = -1) -> Any:
@@ -182,36 +196,48 @@ def interval(
     seed: int,
     unit: str,
     level: float,
-    method: str,
+    method: str = BY_UNITS,
     what: str = "",
+    within: tuple[float, float] = ANYTHING,
 ) -> Quantity:
     """A statistic of columns with its bootstrap interval over units.
 
     Args:
         statistic: of the columns' totals, along the axis of units.
-        method: "BCa" (falls back to the percentile interval where undefined) or "percentile".
+        method: of ``METHODS``, or by the number of units.
         what: words for the method's name: what the interval is of.
+        within: least and largest value that the statistic can have.
     """
     value, units = float(statistic(*columns)), len(columns[0])
     if units < FEWEST_UNITS:
         return Quantity(value, unit, n=units, method=_too_few(units))
-    tries = ("BCa", "percentile") if method == "BCa" else (method,)
-    for attempt in tries:
+    tries = METHODS[METHODS.index(method or method_for(units)) :]
+    for place, attempt in enumerate(tries):
         low, high = _bounds(columns, statistic, seed, level, attempt)
         if np.isfinite(low) and np.isfinite(high):
             name = f"bootstrap-{attempt}{what} over {units} units"
-            if attempt != method:
-                name += f" ({method} undefined)"
+            if place:
+                name += f" ({', '.join(tries[:place])} undefined)"
+            low, high = max(low, within[0]), min(high, within[1])
             return Quantity(value, unit, low, high, level, units, name)
     return Quantity(value, unit, n=units, method=UNOBSERVED)
+
+
+def method_for(units: int) -> str:
+    """The method of an interval over so many units."""
+    return "t" if FEWEST_STUDENTIZED <= units < MANY_UNITS else "BCa"
 
 
 def _bounds(
     columns: tuple[Array, ...], statistic: Statistic, seed: int, level: float, method: str
 ) -> tuple[float, float]:
-    found = of_totals(statistic, totals(drawn(len(columns[0]), RESAMPLES, seed), columns))
+    counts = drawn(len(columns[0]), RESAMPLES, seed)
+    sums = totals(counts, columns)
+    found = of_totals(statistic, sums)
     if not np.isfinite(found).all():
         return math.nan, math.nan
+    if method == "t":
+        return studentized_bounds(columns, statistic, counts, sums, level)
     ends = np.array([(1 - level) / 2, (1 + level) / 2])
     if method == "BCa":
         ends = _corrected(columns, statistic, found, ends)
@@ -237,8 +263,3 @@ def _corrected(
         bias = stats.norm.ppf(below)
         moved = bias + stats.norm.ppf(ends)
         return np.asarray(stats.norm.cdf(bias + moved / (1 - acceleration * moved)))
-
-
-def of_totals(statistic: Statistic, sums: Sequence[Array]) -> Array:
-    """A statistic of columns where only their totals are known, one entry per resample."""
-    return np.asarray(statistic(*(one[:, None] for one in sums)))

@@ -22,7 +22,7 @@ def difference_of_ratios(
     """sum num_a / sum den_a - sum num_b / sum den_b, arms a and b paired by unit.
 
     A resample draws whole units, so that what is common to both arms of a unit cancels. The
-    interval is BCa (Efron 1987), the percentile one where that is undefined.
+    interval is the one that ``stats.bootstrap`` has for so many units.
 
     Args:
         numerator_a, denominator_a: totals of arm a, one entry per unit.
@@ -39,6 +39,4 @@ def difference_of_ratios(
         return nothing("a denominator is zero", unit)
     if np.array_equal(columns[0], columns[2]) and np.array_equal(columns[1], columns[3]):
         return Quantity(0.0, unit, n=units, method=f"no interval: equal on all {units} units")
-    return interval(
-        columns, difference_of_totals, seed, unit, level, "BCa", what=" of the difference"
-    )
+    return interval(columns, difference_of_totals, seed, unit, level, what=" of the difference")

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from specbench.stats.bootstrap import Statistic, of_totals, quotient, unit_columns
-from specbench.stats.resamples import Array, swaps, totals
+from specbench.stats.bootstrap import quotient, unit_columns
+from specbench.stats.resamples import Array, Statistic, of_totals, swaps, totals
 
 RESAMPLES = 9999
 ROUNDING = 1e-12

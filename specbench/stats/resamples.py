@@ -7,14 +7,17 @@ over as many units with one seed share the same counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.uint8]
+Statistic = Callable[..., Any]
+"""Of columns of one entry per unit, along the axis of units, by their totals alone."""
 BLOCK = 4_000_000
 """Entries that are in memory as float64 at a time."""
 
@@ -59,3 +62,8 @@ def totals(counts: NDArray[np.integer], columns: Sequence[Array]) -> list[Array]
         for first in range(0, len(counts), step)
     ]
     return list(np.concatenate(parts).T)
+
+
+def of_totals(statistic: Statistic, sums: Sequence[Array]) -> Array:
+    """A statistic of columns where only their totals are known, one entry per resample."""
+    return np.asarray(statistic(*(one[:, None] for one in sums)))

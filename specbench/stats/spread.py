@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from specbench.core.quantity import Quantity, nothing
-from specbench.stats.bootstrap import FEWEST_UNITS, RESAMPLES, Statistic, of_totals
+from specbench.stats.bootstrap import FEWEST_UNITS, RESAMPLES
 from specbench.stats.nested import nested_counts, several
-from specbench.stats.resamples import Array, drawn, totals
+from specbench.stats.resamples import Array, Statistic, drawn, of_totals, totals
 
 
 def detectable(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,9 +22,9 @@ from specbench.results.compare.joined import (
 from specbench.results.compare.measures import MEASURES, SPEEDUP, Measure
 from specbench.results.compare.narrowed import narrowed
 from specbench.stats.bootstrap import LEVEL, grouped_interval, quotient
-from specbench.stats.resamples import Array
 from specbench.stats.paired import permutation_statistic
 from specbench.stats.power import ALPHA, POWER
+from specbench.stats.resamples import Array, Statistic
 from specbench.stats.spread import detectable
 
 Columns = tuple[Array, ...]
@@ -53,14 +53,66 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Totals:
-    """Columns of both sides, one entry per unit, and the statistic of a side's columns."""
+class Totals:
+    """A measure of both sides by unit.
 
+    Attributes:
+        unit: of the measure.
+        up: whether more of it is better.
+        base, new: columns of one entry per unit.
+        statistic: of a side's columns, along the axis of units.
+        groups: which starts of the two servers decoded each unit.
+        method: what was done to the columns, in words.
+    """
+
+    unit: str
+    up: bool
     base: Columns
     new: Columns
-    statistic: Callable[..., Any]
+    statistic: Statistic
     groups: Array
     method: str = ""
+
+    @property
+    def values(self) -> tuple[Quantity, Quantity]:
+        """The measure of base and new."""
+        one, other = (
+            Quantity(float(self.statistic(*side)), self.unit, n=len(self.groups))
+            for side in (self.base, self.new)
+        )
+        return one, other
+
+    @property
+    def equal(self) -> bool:
+        """Whether both sides are the same in every unit."""
+        return all(map(np.array_equal, self.base, self.new))
+
+    def ratio(self, seed: int, level: float = LEVEL) -> Quantity:
+        """new / base with its interval, unit x; without one where the sides are equal."""
+        units = len(self.groups)
+        if self.equal:
+            return Quantity(1.0, "x", n=units, method=f"no interval: equal on all {units} units")
+        both = (*self.new, *self.base)
+        found = grouped_interval(both, self._ratio, seed, "x", level, groups=self.groups)
+        return replace(found, method=f"{found.method}{self.method}")
+
+    def detectable(self, seed: int) -> Quantity:
+        """Relative difference that this many units show with probability 0.8, unit 1."""
+        found = detectable(
+            (*self.new, *self.base),
+            lambda *both: np.log(self._ratio(*both)),
+            seed=seed,
+            unit="1",
+            alpha=ALPHA,
+            power=POWER,
+            groups=self.groups,
+        )
+        return replace(found, value=float(np.expm1(found.number()))) if found.known else found
+
+    def _ratio(self, *both: Array, axis: int = -1) -> Any:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            new = self.statistic(*both[: len(self.new)], axis=axis)
+            return new / self.statistic(*both[len(self.new) :], axis=axis)
 
 
 def contrast(
@@ -80,55 +132,41 @@ def contrast(
         level: coverage of the interval.
         known: measures by name.
     """
-    unit, up, missing = _facts(name, known)
-    made = _speedup(joined, rows) if name == SPEEDUP else _measured(known[name], joined, rows)
-    if made is None:
-        absent = nothing(missing, unit)
-        ratio, power = nothing(missing, "x"), nothing(missing, "1")
-        return Contrast(name, absent, absent, ratio, None, power, up)
-    units = len(made.groups)
-    base, new = (
-        Quantity(float(made.statistic(*columns)), unit, n=units) for columns in (made.base, made.new)
-    )
-    ratio, p, power = _judged(made, seed, level)
-    return Contrast(name, base, new, ratio, p, power, up)
-
-
-def _facts(name: str, known: Mapping[str, Measure]) -> tuple[str, bool, str]:
-    if name == SPEEDUP:
-        return "x", True, "no plain arm decoded these requests beside both"
-    measure = known[name]
-    return measure.unit, measure.up, measure.missing
-
-
-def _judged(made: _Totals, seed: int, level: float) -> tuple[Quantity, float | None, Quantity]:
-    units = len(made.groups)
-    if all(np.array_equal(one, other) for one, other in zip(made.base, made.new, strict=True)):
-        method = f"no interval: equal on all {units} units"
-        return Quantity(1.0, "x", n=units, method=method), 1.0, nothing(method, "1")
-    count = len(made.base)
-    columns = (*made.new, *made.base)
-
-    def ratio(*both: Array, axis: int = -1) -> Any:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            new = made.statistic(*both[:count], axis=axis)
-            return new / made.statistic(*both[count:], axis=axis)
-
-    def log_ratio(*both: Array) -> Any:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log(ratio(*both))
-
-    found = grouped_interval(columns, ratio, seed, "x", level, groups=made.groups)
-    power = detectable(
-        columns, log_ratio, seed=seed, unit="1", alpha=ALPHA, power=POWER, groups=made.groups
-    )
-    if power.known:
-        power = replace(power, value=float(np.expm1(power.number())))
+    made = totals_of(name, joined, rows, known)
+    if isinstance(made, Absent):
+        absent = nothing(made.why, made.unit)
+        ratio, power = nothing(made.why, "x"), nothing(made.why, "1")
+        return Contrast(name, absent, absent, ratio, None, power, made.up)
+    base, new = made.values
+    ratio = made.ratio(seed, level)
+    if made.equal:
+        return Contrast(name, base, new, ratio, 1.0, nothing(ratio.method, "1"), made.up)
     p = permutation_statistic(made.new, made.base, made.statistic, seed=seed)
-    return replace(found, method=f"{found.method}{made.method}"), p, power
+    return Contrast(name, base, new, ratio, p, made.detectable(seed), made.up)
 
 
-def _measured(measure: Measure, joined: Joined, rows: pd.DataFrame) -> _Totals | None:
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Why there is nothing to compare in a measure; its unit, and whether more is better."""
+
+    unit: str
+    up: bool
+    why: str
+
+
+def totals_of(
+    name: str, joined: Joined, rows: pd.DataFrame, known: Mapping[str, Measure] = MEASURES
+) -> Totals | Absent:
+    """Columns of a measure on both sides; arguments as of ``contrast``."""
+    if name == SPEEDUP:
+        why = "no plain arm decoded these requests beside both"
+        return _speedup(joined, rows) or Absent("x", True, why)
+    measure = known[name]
+    made = _measured(measure, joined, rows)
+    return made or Absent(measure.unit, measure.up, measure.missing)
+
+
+def _measured(measure: Measure, joined: Joined, rows: pd.DataFrame) -> Totals | None:
     sides = [joined.side(suffix, rows) for suffix in (BASE, NEW)]
     columns = [column(side) for side in sides for column in (measure.top, measure.bottom)]
     known = pd.concat(columns, axis=1).notna().all(axis=1)
@@ -140,13 +178,14 @@ def _measured(measure: Measure, joined: Joined, rows: pd.DataFrame) -> _Totals |
         return None
     base, new = (totals[0], totals[1]), (totals[2], totals[3])
     groups = _groups(rows[known], labels)
+    unit, up = measure.unit, measure.up
     if measure.name != "accept_length":
-        return _Totals(base, new, quotient, groups)
+        return Totals(unit, up, base, new, quotient, groups)
     before, after, method = narrowed(joined, rows[known], labels, base, new)
-    return _Totals(before, after, quotient, groups, method)
+    return Totals(unit, up, before, after, quotient, groups, method)
 
 
-def _speedup(joined: Joined, rows: pd.DataFrame) -> _Totals | None:
+def _speedup(joined: Joined, rows: pd.DataFrame) -> Totals | None:
     """Decode time per token of each side's own plain over that of the side."""
     suffixes = (BASE_PLAIN, BASE, NEW_PLAIN, NEW)
     names = [f"{name}{suffix}" for suffix in suffixes for name in ("decode_ns", "decode_tokens")]
@@ -158,7 +197,8 @@ def _speedup(joined: Joined, rows: pd.DataFrame) -> _Totals | None:
     labels = unit_labels(rows, timed=True, apart=joined.apart)[known]
     totals = [summed(labels, rows.loc[known, name]) for name in names]
     groups = _groups(rows[known], labels)
-    return _Totals(tuple(totals[:4]), tuple(totals[4:]), _plain_over_arm, groups)
+    base, new = tuple(totals[:4]), tuple(totals[4:])
+    return Totals("x", True, base, new, _plain_over_arm, groups)
 
 
 def _plain_over_arm(

@@ -9,8 +9,7 @@ from functools import partial
 
 import pandas as pd
 
-from specbench.core.quantity import Missing
-from specbench.results.compare.contrast import contrast
+from specbench.results.compare.contrast import Absent, totals_of
 from specbench.results.compare.joined import Joined
 from specbench.results.compare.measures import MEASURES
 from specbench.results.gate.noise import Noise
@@ -52,7 +51,13 @@ class Checked:
 
 
 def decide(
-    check: Check, joined: Joined, rows: pd.DataFrame, noise: Noise, where: str, seed: int, alpha: float
+    check: Check,
+    joined: Joined,
+    rows: pd.DataFrame,
+    noise: Noise,
+    where: str,
+    seed: int,
+    alpha: float,
 ) -> Checked:
     """Hold one group of requests against what is allowed.
 
@@ -60,20 +65,22 @@ def decide(
     interval of coverage 1 - 2 ``alpha`` shows that it is, which is made for a chance of ``alpha`` of
     a false failure at the border. Counts that A/A runs repeat exactly need no interval.
     """
-    found = contrast(check.metric, joined, rows, seed)
-    ratio = found.ratio
-    if isinstance(ratio.value, Missing):
-        return Checked(check.metric, where, Outcome.INCONCLUSIVE, ratio.value.reason)
-    allowed = 1 - check.allow if found.up else 1 + check.allow
-    values = found.base.number(), found.new.number(), ratio.value, ratio.low, ratio.high, allowed
+    made = totals_of(check.metric, joined, rows)
+    if isinstance(made, Absent):
+        return Checked(check.metric, where, Outcome.INCONCLUSIVE, made.why)
+    ratio = made.ratio(seed)
+    value, up = ratio.number(), made.up
+    allowed = 1 - check.allow if up else 1 + check.allow
+    base, new = (side.number() for side in made.values)
+    values = base, new, value, ratio.low, ratio.high, allowed
     shown = Checked(check.metric, where, Outcome.INCONCLUSIVE, "", *values)
     told = partial(_told, shown)
-    if ratio.value == 1.0 and ratio.low is None and found.p == 1.0:
+    if made.equal:
         return told(Outcome.PASS, ratio.method.removeprefix("no interval: "))
     measure = MEASURES.get(check.metric)
     counted = measure is not None and not measure.timed
     if counted and noise.exact:
-        worse = _worse(ratio.value, allowed, found.up)
+        worse = _worse(value, allowed, up)
         changed = "A/A runs count the same in every request, and this one does not"
         return told(Outcome.FAIL if worse else Outcome.PASS, changed)
     if ratio.low is None or ratio.high is None:
@@ -85,13 +92,13 @@ def decide(
     low, high = _widened(ratio.low, ratio.high, noise.width(LEVEL))
     told = partial(_told, replace(shown, low=low, high=high))
     # Not worse than allowed at the bad end of the interval.
-    if not _worse(low if found.up else high, allowed, found.up):
+    if not _worse(low if up else high, allowed, up):
         return told(Outcome.PASS, "not worse than allowed")
     level = 1 - 2 * alpha
-    wide = contrast(check.metric, joined, rows, seed, level).ratio
+    wide = made.ratio(seed, level)
     if wide.low is not None and wide.high is not None:
         least, most = _widened(wide.low, wide.high, noise.width(level))
-        if _worse(most if found.up else least, allowed, found.up):
+        if _worse(most if up else least, allowed, up):
             return told(Outcome.FAIL, f"worse than allowed, at {alpha:g}")
     return told(Outcome.INCONCLUSIVE, "the interval holds what is allowed: more prompts decide")
 

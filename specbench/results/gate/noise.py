@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 from scipy import stats
 
-from specbench.results.compare.contrast import contrast
+from specbench.results.compare.contrast import Absent, totals_of
 from specbench.results.compare.joined import BASE, NEW, Joined, join
 from specbench.results.compare.rows import STEP_COUNTS
 from specbench.results.compare.sides import Side
@@ -50,10 +50,11 @@ def noise(base: Side, again: Sequence[Side], measure: str, by: str) -> dict[Grou
     for other in again:
         joined = join(base, other)
         for group, rows in groups(joined.rows, by):
-            ratio = contrast(measure, joined, rows, base.manifest.seed).ratio
+            made = totals_of(measure, joined, rows)
             changes, exact = found.setdefault(group, ([], []))
-            if ratio.known:
-                changes.append(math.log(ratio.number()))
+            if not isinstance(made, Absent):
+                before, after = made.values
+                changes.append(math.log(after.number() / before.number()))
             exact.append(same_counts(joined, rows))
     return {group: Noise(tuple(c), all(e)) for group, (c, e) in found.items()}
 

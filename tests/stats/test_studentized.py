@@ -1,0 +1,71 @@
+"""Bootstrap-t against the textbook's formula, and where it stands back for other intervals."""
+
+import numpy as np
+import pytest
+
+from specbench.stats.bootstrap import RESAMPLES, ratio_interval, total_ratio
+
+
+def resampled(units):
+    """Index draws of the resamples that ``stats.resamples.drawn(units, RESAMPLES, 0)`` counts."""
+    return np.random.default_rng(0).integers(0, units, (RESAMPLES, units))
+
+
+def bounds(value, spread, values, spreads):
+    """Efron and Tibshirani 1993, equation 12.22."""
+    t = (values - value) / spreads
+    least, most = np.quantile(t, [0.025, 0.975], method="inverted_cdf")
+    return value - most * spread, value - least * spread
+
+
+def test_of_a_mean():
+    sample = np.random.default_rng(5).lognormal(0, 1, 14)
+    drawn = sample[resampled(14)]
+    low, high = bounds(
+        sample.mean(), sample.std() / 14**0.5, drawn.mean(axis=1), drawn.std(axis=1) / 14**0.5
+    )
+    found = total_ratio(sample, np.ones(14), seed=0, unit="ms")
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-6)
+    assert found.method == "bootstrap-t over 14 units"
+
+
+def test_of_a_ratio_of_totals_with_the_spread_of_its_residuals():
+    rng = np.random.default_rng(6)
+    steps = rng.integers(10, 80, 20).astype(float)
+    tokens = steps * rng.lognormal(0.4, 0.3, 20)
+
+    def measured(top, bottom):
+        ratio = top.sum(axis=-1) / bottom.sum(axis=-1)
+        rest = top - ratio[..., None] * bottom
+        return ratio, np.sqrt((rest**2).sum(axis=-1)) / bottom.sum(axis=-1)
+
+    index = resampled(20)
+    low, high = bounds(*measured(tokens, steps), *measured(tokens[index], steps[index]))
+    found = total_ratio(tokens, steps, seed=0, unit="tokens/step")
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-6)
+
+
+def test_an_end_that_no_resample_reaches_is_left_to_bca():
+    # Without the one success, 0.875 ** 8 = 34 % of the resamples have no spread.
+    found = total_ratio([0, 0, 0, 1, 0, 0, 0, 0], [4] * 8, seed=0, unit="1")
+    assert found.method == "bootstrap-BCa over 8 units (t undefined)"
+    assert found.low <= found.number() <= found.high
+
+
+def test_it_stays_where_the_ratio_can_be():
+    accepted, judged = [1, 3, 8, 2, 5, 1, 2, 4], [9, 8, 9, 7, 8, 6, 9, 9]
+    wasted = [whole - part for part, whole in zip(accepted, judged, strict=True)]
+    assert total_ratio(accepted, judged, seed=0, unit="1", level=0.998).high == 1
+    assert total_ratio(wasted, judged, seed=0, unit="1", level=0.998).low == 0
+    # The same numbers as milliseconds per token may be more than 1, and differences below 0.
+    assert total_ratio(accepted, judged, seed=0, unit="ms", level=0.998).high > 1
+    differences = total_ratio([-1, *accepted[1:]], judged, seed=0, unit="1", level=0.998)
+    assert differences.low < 0
+
+
+@pytest.mark.parametrize(("units", "method"), [(5, "BCa"), (6, "t"), (159, "t"), (160, "BCa")])
+def test_how_many_units_are_few(units, method):
+    rng = np.random.default_rng(units)
+    tokens, times = rng.lognormal(0, 0.3, (2, units))
+    found = ratio_interval(times, tokens, times * 1.1, tokens[::-1], seed=0)
+    assert found.method == f"bootstrap-{method} over {units} units"
