@@ -61,7 +61,7 @@ def show_sweep(name: str, out: Path, form: str, emit: str | None) -> int:
         raise PrerequisiteError(
             f"{folder.path} has no table yet", f"go on: specbench sweep --resume {folder.path}"
         )
-    return _answer(folder, summary, form, emit)
+    return _answer(folder, summary, form, emit, draw=form == "console" and emit is None)
 
 
 @dataclass
@@ -207,13 +207,21 @@ class SweepCall:
                 click.echo(line, err=True)
 
 
-def _answer(folder: SweepFolder, summary: SweepSummary, form: str, emit: str | None) -> int:
-    """Draw and print; 1 where the sweep has not come to its end."""
+def _draw(folder: SweepFolder, summary: SweepSummary) -> None:
+    """Write the chart; a sweep without matplotlib is a sweep all the same."""
     try:
         paths = list(write_charts([sweep_chart(summary)], folder.path))
         click.echo(f"drawn: {', '.join(map(str, paths))}", err=True)
     except PrerequisiteError as error:
         click.echo(f"not drawn: {error}", err=True)
+
+
+def _answer(
+    folder: SweepFolder, summary: SweepSummary, form: str, emit: str | None, draw: bool = True
+) -> int:
+    """Draw and print; 1 where the sweep has not come to its end."""
+    if draw:
+        _draw(folder, summary)
     if emit is not None:
         experiment = load_experiment(str(folder.experiment), Flags()).experiment
         click.echo(emitted(summary, experiment, emit), nl=False)

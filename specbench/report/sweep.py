@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from specbench.core.arm import PLAIN
-from specbench.report.cells import Footnotes, Grid, footnoted, number, speedup
+from specbench.report.cells import SPEEDUP, Footnotes, Grid, footnoted, number, speedup
 from specbench.report.console import grid_table
 from specbench.report.markdown import table_lines
 from specbench.results.items import csv_text
@@ -33,7 +33,7 @@ def sweep_grid(summary: SweepSummary) -> Grid:
     slo, guessed = bool(summary.asked.objectives), _has(summary, "predicted")
     header = (
         *("load", "candidate", "K", "prompts", "accept length", "tok/s user", "tok/s device"),
-        "speed-up [95 %]",
+        SPEEDUP,
         *(["predicted"] if guessed else []),
         *(["keep SLO", "goodput 1/s"] if slo else []),
         "what became of it",

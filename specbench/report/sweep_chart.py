@@ -26,22 +26,16 @@ def sweep_chart(summary: SweepSummary) -> Chart:
         xs, ys = zip(*points, strict=True)
         axes.plot(xs, ys, "--" if plain else "-", marker="o", color=tint, label=name, markersize=4)
         for one, point in zip(members, points, strict=True):
-            if plain:
-                axes.annotate(
-                    f"load {one.load}",
-                    point,
-                    (5, -11),
-                    textcoords="offset points",
-                    fontsize=8,
-                    color=INK,
-                )
+            text = f"load {one.load}" if plain else f"{one.load}"
+            axes.annotate(text, point, (6, -10), textcoords="offset points", fontsize=7, color=tint)
             if (one.load, one.name) in chosen:
                 axes.plot(*point, marker="*", markersize=14, color=tint, linestyle="")
     _mark(axes, summary, lines.get(PLAIN, []))
     axes.set_xlabel("tokens/s per user (decode)")
     axes.set_ylabel("tokens/s per device")
     axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    # Room for what is written above the highest point.
+    axes.set_ylim(0, 1.15 * axes.get_ylim()[1])
     axes.set_title(_title(summary), color=INK)
     legend(figure)
     header = ("load", "candidate", "tokens/s user", "tokens/s device", "prompts", "recommended")
@@ -77,7 +71,7 @@ def _mark(axes: object, summary: SweepSummary, plain: list[Standing]) -> None:
             axes.annotate(  # type: ignore[attr-defined]
                 f"from load {one.load} on speculation does not pay",
                 point,
-                (14, 12),
+                (14, 10),
                 textcoords="offset points",
                 fontsize=8,
                 color=COLOURS[4],

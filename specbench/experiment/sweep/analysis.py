@@ -13,7 +13,6 @@ from specbench.results.store import write_atomic
 from specbench.results.summarise import figure_of
 from specbench.results.summary import Figure
 from specbench.results.sweep.candidates import WITHOUT, Candidate
-from specbench.results.sweep.contexts import by_context
 from specbench.results.sweep.course import CONFIRM, SCOUT, Course
 from specbench.results.sweep.halving import Decision
 from specbench.results.sweep.measured import Measured
@@ -162,7 +161,7 @@ class _Load:
             return
         seen = [*self.rungs.values()][-1]
         names = [arm.name for arm in seen.manifest.arms]
-        for one in by_context(seen.folder, names):
+        for one in seen.contexts(names):
             yield InContext(
                 self.load,
                 one.context,

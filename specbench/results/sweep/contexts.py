@@ -59,12 +59,6 @@ def by_context(folder: RunFolder, names: Sequence[str]) -> list[ContextChoice]:
     ]
 
 
-def context_leaders(folder: RunFolder, names: Sequence[str]) -> list[str]:
-    """Who is the fastest in a bucket of enough prompts for an interval."""
-    found = by_context(folder, names)
-    return [choice.best for choice in found if choice.prompts >= FEWEST_UNITS]
-
-
 Part = tuple[Joined, pd.DataFrame]
 
 

@@ -16,6 +16,9 @@ from specbench.results.sweep.candidates import Candidate
 CLOSE = 0.02
 """Relative difference in speed that decides nothing: between equals the smaller draft is taken."""
 
+LAST = 2
+"""Candidates that halving leaves."""
+
 SURELY = "surely slower"
 PROBABLY = "probably slower"
 ONE_LEFT = "one is left"
@@ -65,7 +68,8 @@ def decide(
     """One round.
 
     Those whose interval against the leader lies below 1 are surely slower. If more than half are
-    left then, the slowest go too, down to half, the larger half of an odd number.
+    left then, the slowest go too, down to half, the larger half of an odd number. The last two are
+    never told apart by halving: one of them is surely slower, or they are close, or prompts run out.
 
     Args:
         entrants: everybody who is in the race; names are different.
@@ -86,7 +90,7 @@ def decide(
     ratios = {one.name: against(one.name, leader.name) for one in order[1:]}
     dropped |= {name: _slower(SURELY, q) for name, q in ratios.items() if _below(q)}
     left = [one for one in order if one.name not in dropped]
-    for one in _surplus(left, -(-len(order) // 2), ratios, protected):
+    for one in _surplus(left, max(LAST, -(-len(order) // 2)), ratios, protected):
         dropped[one.name] = _slower(PROBABLY, ratios[one.name])
     left = [one for one in left if one.name not in dropped]
     return _decision(left, ratios, dropped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from specbench.core.arm import PLAIN
@@ -25,7 +25,8 @@ from specbench.results.store import RunFolder
 from specbench.results.summarise import figure_of
 from specbench.results.summary import BROKEN, Figure, Summary, SummaryRow, read_summary
 from specbench.results.sweep.candidates import Candidate
-from specbench.results.sweep.contexts import context_leaders
+from specbench.results.sweep.contexts import ContextChoice, by_context
+from specbench.stats.bootstrap import FEWEST_UNITS
 
 
 @dataclass
@@ -43,6 +44,9 @@ class Measured:
     folder: RunFolder
     objectives: Sequence[Objective] = ()
     alike: Sequence[str] = ()
+    _ratios: dict[tuple[str, str], Quantity] = field(default_factory=dict)
+    _figures: dict[str, dict[str, Figure]] = field(default_factory=dict)
+    _choices: dict[tuple[str, ...], list[ContextChoice]] = field(default_factory=dict)
 
     @cached_property
     def recorded(self) -> Recorded:
@@ -94,7 +98,10 @@ class Measured:
 
     def against(self, name: str, other: str) -> Quantity:
         """See ``Seen``: time per token of the other one, over that of this one."""
-        return speedup(pairs(self.traces(name), self.traces(other)), seed=self.manifest.seed)
+        if (name, other) not in self._ratios:
+            both = pairs(self.traces(name), self.traces(other))
+            self._ratios[name, other] = speedup(both, seed=self.manifest.seed)
+        return self._ratios[name, other]
 
     def speed(self, name: str) -> Quantity:
         """See ``Seen``."""
@@ -125,6 +132,11 @@ class Measured:
 
     def figures(self, name: str) -> dict[str, Figure]:
         """What the table shows of an arm."""
+        if name not in self._figures:
+            self._figures[name] = self._measure(name)
+        return self._figures[name]
+
+    def _measure(self, name: str) -> dict[str, Figure]:
         traces, seed = self.traces(name), self.manifest.seed
         found = {
             "speedup": self.speed(name),
@@ -179,5 +191,11 @@ class Measured:
         return None if isinstance(found, Missing) else found
 
     def leading(self, names: Sequence[str]) -> list[str]:
-        """See ``Seen``."""
-        return context_leaders(self.folder, names)
+        """See ``Seen``: of buckets with enough prompts for an interval."""
+        return [one.best for one in self.contexts(names) if one.prompts >= FEWEST_UNITS]
+
+    def contexts(self, names: Sequence[str]) -> list[ContextChoice]:
+        """The choice among these arms in every context bucket, see ``by_context``."""
+        if (asked := tuple(names)) not in self._choices:
+            self._choices[asked] = by_context(self.folder, names)
+        return self._choices[asked]

@@ -33,6 +33,9 @@ def recommend(
         return Recommended(load, "", 0, None, False, _said(load, text + found.plain_refused))
     if found.refused:
         return _plain(load, f"plain is recommended: {seen}, but {found.refused}")
+    if found.guards and speed.low is not None and speed.low > 1:
+        what = ", ".join(found.guards)
+        return _plain(load, f"plain is recommended: {seen}, but that is not to be trusted ({what})")
     if speed.low is not None and speed.low > 1:
         text = f"{candidate.name} is recommended: {_times(speed)} plain on {_basis(found)}"
         text += _beside(found)
@@ -47,7 +50,7 @@ def recommend(
             False,
             _said(load, f"{candidate.name} is recommended for its latencies alone: {text}"),
         )
-    return _plain(load, f"plain is recommended: the best K, {seen}, {_no_gain(speed)}")
+    return _plain(load, f"plain is recommended: {seen}, {_no_gain(speed)}")
 
 
 def stops_paying(answers: Sequence[Recommended]) -> int | None:
@@ -90,7 +93,7 @@ def _beside(found: Confirmed) -> str:
     ratio = found.figures.get("runner")
     if not found.runner or ratio is None or ratio.value is None:
         return ""
-    text = f"; the runner-up {found.runner} was {_times(ratio)} as fast"
+    text = f"; the runner-up {found.runner} ran at {_times(ratio)} of its speed"
     if ratio.low is not None and ratio.low > 1:
         text += ", which more dev prompts would have shown"
     return text
