@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from specbench.core.arm import PLAIN
@@ -15,7 +16,7 @@ from specbench.core.quantity import Quantity
 from specbench.results.compare.contrast import contrast
 from specbench.results.compare.joined import Joined, join
 from specbench.results.compare.sides import RunRows, open_run
-from specbench.results.compare.split import ALL, SOUND, groups
+from specbench.results.compare.split import ALL, BUCKETS, SOUND, groups
 from specbench.results.store import RunFolder
 from specbench.stats.bootstrap import FEWEST_UNITS
 
@@ -50,6 +51,8 @@ def by_context(folder: RunFolder, names: Sequence[str]) -> list[ContextChoice]:
         names: arms that count, plain among them or not: it is the reference and always counts.
     """
     run = open_run(str(folder.path), folder.path.parent)
+    if len(set(np.searchsorted(BUCKETS, run.rows["prompt_tokens"].to_numpy()))) < 2:
+        return []
     drafting = [name for name in names if name != PLAIN]
     found = {name: _joined(run, PLAIN, name) for name in drafting}
     buckets = list(dict.fromkeys(label for rows in found.values() for label in rows))
