@@ -16,6 +16,7 @@ from specbench.cli.progress import RunProgress
 from specbench.cli.rows import write
 from specbench.cli.summary import console_of
 from specbench.errors import PrerequisiteError, UsageError
+from specbench.experiment.analyse import analyse
 from specbench.experiment.load import Flags, Loaded, load_experiment
 from specbench.experiment.sweep.asked import candidates, objectives, whole_numbers
 from specbench.experiment.sweep.emit import emitted
@@ -190,9 +191,11 @@ class SweepCall:
                 run = session.run(progress.hooks())
             except (KeyboardInterrupt, click.Abort):
                 return False
+            finally:
+                self.sweep.took(load, step, time.monotonic() - began)
         # Whoever said yes to the first run of a sweep meant the sweep.
         self.ask = False
-        self.sweep.done(load, step, run, time.monotonic() - began)
+        analyse(run)
         self._said(load, step)
         return True
 

@@ -219,14 +219,16 @@ class Session:
             self.budget_s,
             self.prepared.largest,
             lambda limit: self._cost(limit, speed),
-            fewest=max(FEWEST_ITEMS, self.prepared.starts),
+            # With fewer prompts than requests at a time the load would be another one.
+            fewest=max(FEWEST_ITEMS, self.prepared.starts, *self.prepared.conditions.concurrency),
         )
 
     def _shrink(self, calibration: Calibration, hooks: Hooks) -> None:
         limit, _ = self._fit(calibration.speed)
         if limit < self.prepared.largest:
             hooks.note(
-                f"--budget: at most {limit} prompts per suite instead of {self.prepared.largest}"
+                f"to stay in time: at most {limit} prompts per suite instead of "
+                f"{self.prepared.largest}"
             )
             self.prepared = self.prepared.limited(limit)
 

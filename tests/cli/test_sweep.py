@@ -230,7 +230,18 @@ def test_a_sweep_that_was_killed_goes_on_to_the_same_end(bench, swept, capsys):
 
 def test_objectives_keep_a_candidate_from_winning(bench, capsys):
     # K = 2 is the fastest; a step of it, two tokens at most, takes 13 ms and one of K = 1 12 ms.
-    arguments = ["--k", "1,2", "--slo", "itl=12.5ms", "--limit", 4, "--name", "slo"]
+    arguments = [
+        "--k",
+        "1,2",
+        "--slo",
+        "itl=12.5ms",
+        "--limit",
+        4,
+        "--name",
+        "slo",
+        "--max-minutes",
+        60,
+    ]
     assert sweep(bench, *arguments) == 0
     found = document(bench, "slo")
     assert found["recommended"][0]["name"] == "early-k1"

@@ -16,7 +16,7 @@ from specbench.experiment.sweep.asked import (
 )
 from specbench.experiment.sweep.emit import server_arm
 from specbench.experiment.sweep.steps import arm_of
-from specbench.experiment.sweep.timing import confirm_limit, out_of_time, time_left
+from specbench.experiment.sweep.timing import confirm_limit, first_budget, out_of_time, time_left
 from specbench.metrics.goodput import Objective
 from specbench.results.sweep.candidates import named
 from specbench.results.sweep.course import Step
@@ -140,6 +140,8 @@ def state(minutes, loads=(1, 4), **seconds):
 def test_every_load_has_an_equal_share_of_the_time_that_is_left():
     assert time_left(state(None), 1) is None
     assert time_left(state(10), 1) == 300
+    # A quarter of it for the first step.
+    assert (first_budget(state(10), 1), first_budget(state(None), 1)) == (75, None)
     begun = state(10, **{"rung-1": 60})
     assert time_left(begun, 1) == 240
     # What load 1 did not take is load 4's.

@@ -15,7 +15,7 @@ from specbench.experiment.prepare import Prepared, prepare
 from specbench.experiment.session import Session
 from specbench.experiment.sweep.asked import alike, scouts
 from specbench.experiment.sweep.steps import choice, prepare_step
-from specbench.experiment.sweep.timing import confirm_limit, out_of_time
+from specbench.experiment.sweep.timing import confirm_limit, first_budget, out_of_time
 from specbench.results.store import RunFolder, write_atomic
 from specbench.results.sweep.course import (
     CONFIRM,
@@ -186,12 +186,15 @@ class Sweep:
             prepared = prepare(load_experiment(str(old.experiment), Flags()))
         else:
             prepared = prepare_step(self.loaded, load, step, self.state.sweep)
-        facts = choice(self.state.sweep, load, step)
-        return Session(prepared, place, resume=old, command=self.command, choice=facts)
+        facts, budget = choice(self.state.sweep, load, step), None
+        if old is None and step.kind != CONFIRM and not self._done_steps(load):
+            budget = first_budget(self.state, load)
+        return Session(
+            prepared, place, resume=old, budget_s=budget, command=self.command, choice=facts
+        )
 
-    def done(self, load: int, step: Step, run: RunFolder, seconds: float) -> None:
-        """Write the tables of a step's run and note what it took."""
-        analyse(run)
+    def took(self, load: int, step: Step, seconds: float) -> None:
+        """Note the time that one call spent on a step, finished or not."""
         name = f"load-{load}/{step.folder}"
         before = self.state.seconds.get(name, 0.0)
         self._note(seconds={**self.state.seconds, name: before + seconds})

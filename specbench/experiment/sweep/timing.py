@@ -11,6 +11,8 @@ FEWEST = 3
 """Prompts per suite of a confirmation, below which it would show nothing."""
 RACE = 0.5
 """Share of a load's time that its race may take; the rest is for its confirmation."""
+FIRST = 0.25
+"""Share that its first step may take, which gets fewer prompts for that."""
 
 
 def time_left(state: SweepSummary, load: int) -> float | None:
@@ -24,8 +26,14 @@ def time_left(state: SweepSummary, load: int) -> float | None:
     return (left + own) / (len(loads) - loads.index(load)) - own
 
 
+def first_budget(state: SweepSummary, load: int) -> float | None:
+    """Seconds for the first step of a load, of which nothing was timed; None for no limit."""
+    left = time_left(state, load)
+    return None if left is None else left * FIRST
+
+
 def out_of_time(state: SweepSummary, load: int, step: Step, done: Mapping[str, int]) -> str:
-    """Why the next rung is not run; empty where it is. The first always is.
+    """Why the next rung is not run; empty where it is. The first always is, see ``first_budget``.
 
     Args:
         done: folder of a finished step -> arms times prompts per suite of its run, in order.
