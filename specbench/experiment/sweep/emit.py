@@ -74,6 +74,9 @@ def emitted(summary: SweepSummary, experiment: Experiment, form: str) -> str:
 
 def _flags(summary: SweepSummary, experiment: Experiment, server: str) -> Iterator[str]:
     by_name = {one.name: one for one in summary.asked.candidates}
+    if experiment.engine != server:
+        # What a step costs, and so which K pays, is the engine's.
+        yield f"# measured on engine {experiment.engine}; sweep with --engine {server} to be sure"
     for answer in summary.recommended:
         if answer.name in ("", PLAIN):
             what = "plain decoding, no flags" if answer.name else "nothing is recommended"
