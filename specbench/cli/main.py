@@ -37,6 +37,7 @@ VERBS = {
     "run": Verb("specbench.cli.run:run", "Run an experiment and show its table."),
     "show": Verb("specbench.cli.show:show", "Show the table of a finished run."),
     "compare": Verb("specbench.cli.compare:compare", "Compare two runs, or two arms, in pairs."),
+    "sweep": Verb("specbench.cli.sweep:sweep", "Find the K that pays at every load."),
     "gate": Verb("specbench.cli.gate:gate", "Fail where a run is worse than its baseline."),
     "baseline": Verb(
         "specbench.cli.baseline:baseline", "Name the runs that others are held against."

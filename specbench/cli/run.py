@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from specbench.cli.errors import INTERRUPTED
+from specbench.cli.experiment_flags import experiment_options
 from specbench.cli.plan import show_plan
 from specbench.cli.progress import RunProgress
 from specbench.cli.rows import format_options
@@ -41,42 +42,7 @@ def seconds(text: str | None) -> float | None:
 
 @click.command()
 @click.argument("experiment", required=False)
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override any key.")
-@click.option("--engine", help="Engine that decodes.")
-@click.option("--target", help="Target model.")
-@click.option("--url", help="Attach to the server at this address instead of starting one.")
-@click.option("--plain-url", help="The same server without speculation, for the speed-up.")
-@click.option(
-    "--metrics-url",
-    "metrics_urls",
-    multiple=True,
-    help="Counters of that server; repeat for replicas.  [default: URL/metrics]",
-)
-@click.option("--template", help="Chat template: a file, or none for raw text.")
-@click.option("--tokenizer", help="Model whose tokenizer and chat template render prompts.")
-@click.option("--drafter", help="Drafter of the one arm beside plain.")
-@click.option("--draft", help="Draft model of that arm.")
-@click.option("-k", "k", type=int, help="Longest draft in tokens, of every arm.")
-@click.option("--rule", "rules", multiple=True, help="Acceptance rule; several make several arms.")
-@click.option("--suite", "suites", multiple=True, help="Suite name or path; may be repeated.")
-@click.option("--temperature", "temperatures", type=float, multiple=True, help="May be repeated.")
-@click.option("--limit", type=int, help="Prompts per suite.")
-@click.option(
-    "--split",
-    help="test, dev or all. [default: all of public sets and own prompts, test of other suites]",
-)
-@click.option("--max-new-tokens", type=int, help="Length limit of an answer.")
-@click.option("--concurrency", type=int, multiple=True, help="Requests at a time; may be repeated.")
-@click.option("--seed", type=int, help="Seed of prompts, orders and sampling.")
-@click.option("--arrival", help="closed, poisson or burst.")
-@click.option("--rate", type=float, help="Requests per second of --arrival poisson.")
-@click.option("--repeats", type=int, help="Repeats of every prompt.")
-@click.option(
-    "--allow-lossy",
-    is_flag=True,
-    default=None,
-    help="Let rules that change the output stand beside lossless ones, marked and priced.",
-)
+@experiment_options()
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -136,7 +136,8 @@ class Manifest:
     ``experiment`` is the resolved configuration, ``planned`` the number of records a complete run
     holds, ``memory`` the bytes each arm holds once loaded, ``calibration`` the seconds per token
     and first-request times seen in warm-up and the costs of steps (``core.step_costs``; older runs
-    do not have them), ``prompts`` statistics of the chosen prompts by suite.
+    do not have them), ``prompts`` statistics of the chosen prompts by suite. ``choice`` says how
+    the arms' K came to be what they are, where a sweep chose them.
     """
 
     run: str
@@ -154,6 +155,7 @@ class Manifest:
     environment: Mapping[str, object] = field(default_factory=dict)
     prompts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     command: tuple[str, ...] = ()
+    choice: Mapping[str, object] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
     def arm(self, name: str) -> ArmFactors:

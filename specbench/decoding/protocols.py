@@ -105,6 +105,15 @@ class DrafterInfo:
                 found = facts
         return found
 
+    def begins_alike(self, options: Options) -> bool:
+        """Whether a shorter draft is surely the beginning of a longer one.
+
+        A model that drafts token by token does not know how long its chain will be. A lookup may
+        choose what it continues by the room it has, and a tree which nodes it keeps.
+        """
+        looks_up = self.kv == "none" and not self.taps and not self.needs_model
+        return not self.facts(options).tree and not looks_up
+
 
 class Lossless(StrEnum):
     """What is known about a rule's output law at T > 0."""

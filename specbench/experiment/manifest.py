@@ -36,11 +36,13 @@ def build_manifest(
     template: str,
     run: str,
     command: Sequence[str],
+    choice: Mapping[str, object] | None = None,
 ) -> Manifest:
     """The manifest, complete before the first measured request.
 
     Args:
         template: hash of the chat template that rendered the prompts.
+        choice: how the arms' K came to be what they are, where a sweep chose them.
     """
     facts = {"template_hash": template, **engine.describe()}
     if prepared.experiment.on_server:
@@ -73,6 +75,7 @@ def build_manifest(
             for name, chosen in prepared.selection.items()
         },
         command=without_secrets(command),
+        choice=dict(choice or {}),
     )
 
 

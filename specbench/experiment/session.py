@@ -77,6 +77,7 @@ class Session:
         resume: the run that is continued; None for a new one.
         budget_s: time to stay within, in seconds; None = no limit.
         command: the command line, for the manifest.
+        choice: how the arms' K came to be what they are, for the manifest.
     """
 
     prepared: Prepared
@@ -84,6 +85,7 @@ class Session:
     resume: RunFolder | None = None
     budget_s: float | None = None
     command: Sequence[str] = ()
+    choice: Mapping[str, object] = field(default_factory=dict)
     _recorded: Recorded | None = field(default=None, init=False)
 
     def plan(self) -> Estimate:
@@ -217,14 +219,16 @@ class Session:
             self.budget_s,
             self.prepared.largest,
             lambda limit: self._cost(limit, speed),
-            fewest=max(FEWEST_ITEMS, self.prepared.starts),
+            # With fewer prompts than requests at a time the load would be another one.
+            fewest=max(FEWEST_ITEMS, self.prepared.starts, *self.prepared.conditions.concurrency),
         )
 
     def _shrink(self, calibration: Calibration, hooks: Hooks) -> None:
         limit, _ = self._fit(calibration.speed)
         if limit < self.prepared.largest:
             hooks.note(
-                f"--budget: at most {limit} prompts per suite instead of {self.prepared.largest}"
+                f"to stay in time: at most {limit} prompts per suite instead of "
+                f"{self.prepared.largest}"
             )
             self.prepared = self.prepared.limited(limit)
 
@@ -238,7 +242,9 @@ class Session:
             self.resume.drop_derived()
             return self.resume
         run = self._new_id()
-        manifest = build_manifest(self.prepared, engine, calibration, template, run, self.command)
+        manifest = build_manifest(
+            self.prepared, engine, calibration, template, run, self.command, self.choice
+        )
         resolved = self.prepared.resolved_toml()
         folder = create_run(self.out, manifest, self.prepared.passed, resolved)
         begin_traces(folder, run)

@@ -128,7 +128,7 @@ def fit_budget(
             return items, found
     least = cost(smallest)
     raise UsageError(
-        f"--budget of {budget_s / 60:.1f} minutes is too small: {smallest} "
+        f"a budget of {budget_s / 60:.1f} minutes is too small: {smallest} "
         f"prompts per suite take about {least.minutes:.1f} minutes ({least.basis})",
-        "raise --budget, or lower --max-new-tokens or the number of arms and temperatures",
+        "allow more time, or lower --max-new-tokens or the number of arms and temperatures",
     )

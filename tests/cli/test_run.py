@@ -289,7 +289,7 @@ def test_budget_of_a_run_follows_what_warm_up_measured(bench, capsys, monkeypatc
     monkeypatch.setattr("specbench.experiment.session.monotonic", lambda: next(ticking))
     # One second of this clock for the 8 tokens of a calibration request: a second per prompt.
     assert bench.run(bench.write(items=10), "--budget", "4s") == 0
-    assert "--budget: at most 4 prompts per suite instead of 10" in capsys.readouterr().err
+    assert "to stay in time: at most 4 prompts per suite instead of 10" in capsys.readouterr().err
     assert len(bench.records()) == 4
     assert "limit = 4" in (bench.last() / "experiment.toml").read_text()
 

@@ -9,7 +9,6 @@ from typing import Any, Self
 from specbench import catalog
 from specbench.core.arm import ArmSpec
 from specbench.core.full_memory import out_of_memory
-from specbench.decoding.protocols import DrafterInfo
 from specbench.drafters.build import BuildContext
 from specbench.engines.drafts.driven import Driven
 from specbench.engines.drafts.flight import Flight, Recording
@@ -64,7 +63,9 @@ class DraftReplay(OnRecords):
         options = dict(draft.drafter_options)
         facts = factory.info.facts(options)
         drafter = factory.build(options, context)
-        driven = Driven(draft.name, drafter, _cut(factory.info, facts.tree), facts.law == "dense")
+        driven = Driven(
+            draft.name, drafter, factory.info.begins_alike(options), facts.law == "dense"
+        )
         self._drafters.append(LoadedDrafter(driven, drafter, context, facts.stateful))
 
     def describe(self) -> dict[str, object]:
@@ -153,13 +154,3 @@ class DraftReplay(OnRecords):
         for one in self._drafters:
             for model in one.context.models:
                 model.forget()
-
-
-def _cut(info: DrafterInfo, tree: bool) -> bool:
-    """Whether a shorter draft is surely the beginning of a longer one.
-
-    A model that drafts token by token does not know how long its chain will be. A lookup may choose
-    what it continues by the room it has, and a tree which nodes it keeps.
-    """
-    looks_up = info.kv == "none" and not info.taps and not info.needs_model
-    return not tree and not looks_up

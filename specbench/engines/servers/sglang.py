@@ -98,7 +98,7 @@ class Sglang:
         command += ["--enable-metrics", "--enable-cache-report"]
         if not plan.prefix_cache:
             command.append("--disable-radix-cache")
-        return command + _speculation(plan.arm) + given.words(plan.arm, "args_extra")
+        return command + speculation(plan.arm) + given.words(plan.arm, "args_extra")
 
     def files(self, plan: ServerPlan) -> dict[str, str]:
         """None."""
@@ -117,7 +117,8 @@ class Sglang:
         return package_version(python, "sglang", "type: pip install sglang")
 
 
-def _speculation(arm: ArmSpec) -> list[str]:
+def speculation(arm: ArmSpec) -> list[str]:
+    """The words of the command line that make it speculate; none for plain."""
     if arm.plain:
         return []
     options = arm.drafter_options

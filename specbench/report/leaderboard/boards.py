@@ -93,7 +93,8 @@ NOTES = (
     "Ranked by measured speed-up over plain decoding of the same requests, without looping outputs",
     "where some loop. Entries of one rank (=) are not told apart by a paired comparison. Accept",
     f"length: {_LENGTH.label}, {_LENGTH.text}.",
-    "K is the longest draft; who made the run chose it. Hashes are of items.csv and traces.jsonl.",
+    "K is the longest draft; who made the run chose it, or a sweep whose own steps are not ranked.",
+    "Hashes are of items.csv and traces.jsonl.",
 )
 
 
@@ -137,6 +138,7 @@ def _record(entry: Entry) -> dict[str, object]:
         "engine": arm.engine,
         "drafter": arm.drafter,
         "k": arm.k,
+        "k_chosen": entry.chosen,
         "tree": arm.tree,
         "draft_bytes": entry.draft_bytes,
         "training_data": entry.training_data,

@@ -78,6 +78,12 @@ class Entry:
         return "; ".join(dict.fromkeys(said))
 
     @property
+    def chosen(self) -> str:
+        """How its K was chosen, as far as the run says."""
+        choice = self.manifest.choice
+        return str(choice.get("text", NOT_DISCLOSED))
+
+    @property
     def place(self) -> tuple[str, float, int]:
         """Entries of one place may be ranked together."""
         return self.manifest.identity.digest(), self.row.temperature, self.row.concurrency
@@ -104,7 +110,7 @@ def entries(out: Path) -> Iterator[Entry | Unread]:
         files = _hash(folder)
         for row in summary.rows:
             if row.arm != PLAIN and row.suite == whole_cell(manifest):
-                reasons = (*_reasons(summary, row), *unreadable)
+                reasons = (*_reasons(summary, row), *_still_choosing(manifest), *unreadable)
                 side = None if rows is None else rows.side(row.arm)
                 yield Entry(folder, manifest, row, side, files, reasons)
 
@@ -145,6 +151,12 @@ def _reasons(summary: Summary, row: SummaryRow) -> Iterator[str]:
         yield "its speed-up has no interval: too few prompts"
     if row.lossless == "meaningless":
         yield "its acceptance is made up, for timing"
+
+
+def _still_choosing(manifest: Manifest) -> Iterator[str]:
+    """The best of several K on the prompts that chose it is better there than elsewhere."""
+    if manifest.choice.get("choosing"):
+        yield "a step of a sweep: K was still being chosen on these prompts"
 
 
 def _hash(folder: RunFolder) -> str:
