@@ -63,7 +63,7 @@ def _derived(
     cells = measure_cells(recorded)
     guards = _guards(recorded, cells)
     records = {cell: measured.records for cell, measured in cells.items()}
-    fidelity = measure_fidelity(recorded.manifest, records, complete=recorded.finished)
+    fidelity = measure_fidelity(recorded.manifest, records, complete=recorded.whole)
     quality = measure_quality(folder, recorded, records, execute)
     for cell, measured in fidelity.items():
         guards[cell] += fidelity_guards(measured, recorded.manifest.arm(cell.arm).lossless)

@@ -115,6 +115,7 @@ def summarise_run(
         memory=recorded.memory,
         signatures={m: s for found in quality.values() for m, s in found.signatures.items()},
         acceptance=acceptance_sources(recorded),
+        stopped=recorded.stopped,
     )
 
 

@@ -85,6 +85,8 @@ class Summary:
     """Where the acceptance of servers comes from, in words; older summaries do not say."""
     quant: str = UNQUANTISED
     """What the target's linear layers were quantised to."""
+    stopped: str = ""
+    """Why it was ended before all of its plan was run; older summaries do not say."""
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -53,14 +53,36 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Totals:
-    """Columns of both sides, one entry per unit, and the statistic of a side's columns."""
+class Totals:
+    """Columns of both sides, one entry per unit, and the statistic of a side's columns.
+
+    Attributes:
+        groups: which starts of the two servers decoded each unit.
+        method: words for the method's name.
+    """
 
     base: Columns
     new: Columns
     statistic: Callable[..., Any]
     groups: Array
     method: str = ""
+
+    @property
+    def equal(self) -> bool:
+        """Whether both sides are the same in every unit."""
+        return all(map(np.array_equal, self.base, self.new))
+
+    def log_ratio(self, *both: Array, axis: int = -1) -> Any:
+        """Of ``(*new, *base)``, along the axis of units."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(self.ratio(*both, axis=axis))
+
+    def ratio(self, *both: Array, axis: int = -1) -> Any:
+        """New / base of ``(*new, *base)``, along the axis of units."""
+        count = len(self.base)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            new = self.statistic(*both[:count], axis=axis)
+            return new / self.statistic(*both[count:], axis=axis)
 
 
 def contrast(
@@ -80,8 +102,8 @@ def contrast(
         level: coverage of the interval.
         known: measures by name.
     """
-    unit, up, missing = _facts(name, known)
-    made = _speedup(joined, rows) if name == SPEEDUP else _measured(known[name], joined, rows)
+    unit, up, missing = facts(name, known)
+    made = totals_of(name, joined, rows, known)
     if made is None:
         absent = nothing(missing, unit)
         ratio, power = nothing(missing, "x"), nothing(missing, "1")
@@ -94,33 +116,30 @@ def contrast(
     return Contrast(name, base, new, ratio, p, power, up)
 
 
-def _facts(name: str, known: Mapping[str, Measure]) -> tuple[str, bool, str]:
+def totals_of(
+    name: str, joined: Joined, rows: pd.DataFrame, known: Mapping[str, Measure] = MEASURES
+) -> Totals | None:
+    """A measure's columns on both sides; None where there is nothing to compare."""
+    return _speedup(joined, rows) if name == SPEEDUP else _measured(known[name], joined, rows)
+
+
+def facts(name: str, known: Mapping[str, Measure] = MEASURES) -> tuple[str, bool, str]:
+    """Unit of a measure, whether more is better, and why there may be nothing to compare."""
     if name == SPEEDUP:
         return "x", True, "no plain arm decoded these requests beside both"
     measure = known[name]
     return measure.unit, measure.up, measure.missing
 
 
-def _judged(made: _Totals, seed: int, level: float) -> tuple[Quantity, float | None, Quantity]:
+def _judged(made: Totals, seed: int, level: float) -> tuple[Quantity, float | None, Quantity]:
     units = len(made.groups)
-    if all(np.array_equal(one, other) for one, other in zip(made.base, made.new, strict=True)):
+    if made.equal:
         method = f"no interval: equal on all {units} units"
         return Quantity(1.0, "x", n=units, method=method), 1.0, nothing(method, "1")
-    count = len(made.base)
     columns = (*made.new, *made.base)
-
-    def ratio(*both: Array, axis: int = -1) -> Any:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            new = made.statistic(*both[:count], axis=axis)
-            return new / made.statistic(*both[count:], axis=axis)
-
-    def log_ratio(*both: Array) -> Any:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log(ratio(*both))
-
-    found = grouped_interval(columns, ratio, seed, "x", level, groups=made.groups)
+    found = grouped_interval(columns, made.ratio, seed, "x", level, groups=made.groups)
     power = detectable(
-        columns, log_ratio, seed=seed, unit="1", alpha=ALPHA, power=POWER, groups=made.groups
+        columns, made.log_ratio, seed=seed, unit="1", alpha=ALPHA, power=POWER, groups=made.groups
     )
     if power.known:
         power = replace(power, value=float(np.expm1(power.number())))
@@ -128,7 +147,7 @@ def _judged(made: _Totals, seed: int, level: float) -> tuple[Quantity, float | N
     return replace(found, method=f"{found.method}{made.method}"), p, power
 
 
-def _measured(measure: Measure, joined: Joined, rows: pd.DataFrame) -> _Totals | None:
+def _measured(measure: Measure, joined: Joined, rows: pd.DataFrame) -> Totals | None:
     sides = [joined.side(suffix, rows) for suffix in (BASE, NEW)]
     columns = [column(side) for side in sides for column in (measure.top, measure.bottom)]
     known = pd.concat(columns, axis=1).notna().all(axis=1)
@@ -141,12 +160,12 @@ def _measured(measure: Measure, joined: Joined, rows: pd.DataFrame) -> _Totals |
     base, new = (totals[0], totals[1]), (totals[2], totals[3])
     groups = _groups(rows[known], labels)
     if measure.name != "accept_length":
-        return _Totals(base, new, quotient, groups)
+        return Totals(base, new, quotient, groups)
     before, after, method = narrowed(joined, rows[known], labels, base, new)
-    return _Totals(before, after, quotient, groups, method)
+    return Totals(before, after, quotient, groups, method)
 
 
-def _speedup(joined: Joined, rows: pd.DataFrame) -> _Totals | None:
+def _speedup(joined: Joined, rows: pd.DataFrame) -> Totals | None:
     """Decode time per token of each side's own plain over that of the side."""
     suffixes = (BASE_PLAIN, BASE, NEW_PLAIN, NEW)
     names = [f"{name}{suffix}" for suffix in suffixes for name in ("decode_ns", "decode_tokens")]
@@ -158,7 +177,7 @@ def _speedup(joined: Joined, rows: pd.DataFrame) -> _Totals | None:
     labels = unit_labels(rows, timed=True, apart=joined.apart)[known]
     totals = [summed(labels, rows.loc[known, name]) for name in names]
     groups = _groups(rows[known], labels)
-    return _Totals(tuple(totals[:4]), tuple(totals[4:]), _plain_over_arm, groups)
+    return Totals(tuple(totals[:4]), tuple(totals[4:]), _plain_over_arm, groups)
 
 
 def _plain_over_arm(

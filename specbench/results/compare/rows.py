@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pandas as pd
 
-from specbench.results.items import COLUMNS
+from specbench.results.items import COLUMNS, csv_text, item_rows
+from specbench.results.read import Recorded
 from specbench.results.schema import ResultError
 from specbench.results.store import RunFolder
 
@@ -36,20 +38,32 @@ def read_rows(folder: RunFolder) -> pd.DataFrame:
     hint = f"make it again from the traces: specbench rescore {folder.path}"
     if not folder.items.is_file():
         raise ResultError(f"{folder.items} is not there: the run was not finished", hint)
-    try:
-        rows = pd.read_csv(
-            folder.items, dtype={name: str for name in TEXT}, keep_default_na=False, na_values=[""]
-        )
-    except (OSError, ValueError) as error:
-        raise ResultError(f"{folder.items}: cannot be read: {error}", hint) from error
-    _require_columns(rows, folder.items, hint)
-    for name in NUMBERS:
-        rows[name] = _numbers(rows[name], name, folder.items, hint)
-    rows[[*TEXT]] = rows[[*TEXT]].fillna("")
+    rows = _parsed(folder.items, folder.items, hint)
     names = [*KEY, "arm"]
     if (twice := rows[rows.duplicated(names)]).size:
         place = ", ".join(f"{name} {twice.iloc[0][name]}" for name in names)
         raise ResultError(f"{folder.items}: a record is there twice: {place}", hint)
+    return rows
+
+
+def rows_of(recorded: Recorded) -> pd.DataFrame:
+    """The same of what is on disk so far, before there is an items.csv."""
+    text = csv_text(COLUMNS, item_rows(recorded))
+    return _parsed(io.StringIO(text), Path(recorded.manifest.run), "")
+
+
+def _parsed(source: Path | io.StringIO, path: Path, hint: str) -> pd.DataFrame:
+    """A table with numbers as numbers; ``path`` is what errors name."""
+    try:
+        rows = pd.read_csv(
+            source, dtype={name: str for name in TEXT}, keep_default_na=False, na_values=[""]
+        )
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{path}: cannot be read: {error}", hint) from error
+    _require_columns(rows, path, hint)
+    for name in NUMBERS:
+        rows[name] = _numbers(rows[name], name, path, hint)
+    rows[[*TEXT]] = rows[[*TEXT]].fillna("")
     return rows
 
 

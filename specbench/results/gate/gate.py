@@ -113,10 +113,11 @@ def _measured(
             if group.name == SOUND:
                 continue
             found = known.get(group, NOTHING)
-            where = _place(group)
+            where = place(group)
             yield decide(check, joined, rows, found, where, base.manifest.seed, rules.alpha)
 
 
-def _place(group: Group) -> str:
+def place(group: Group) -> str:
+    """A group of requests in words."""
     load = f", load {group.concurrency}" if group.concurrency != 1 else ""
     return f"T={group.temperature:g}{load}, {group.name}"
