@@ -125,7 +125,10 @@ def gate(
         rules = _rules(config, checks)
         return _told(
             [_paired(paired, base, arm, rules, max_minutes, settings, out)],
-            form, junit, summary, on_inconclusive,
+            form,
+            junit,
+            summary,
+            on_inconclusive,
         )
     if arm is not None or settings:
         raise UsageError("--new and --set are for --paired", HOW_PAIRED)

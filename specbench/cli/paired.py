@@ -41,6 +41,8 @@ def run_paired(
             folder = session.run(referee.hooks(progress.hooks()))
         except (KeyboardInterrupt, click.Abort):
             if progress.folder is not None:
-                click.echo(f"continue with: specbench run --resume {progress.folder.path}", err=True)
+                click.echo(
+                    f"continue with: specbench run --resume {progress.folder.path}", err=True
+                )
             raise
     return referee.gated(folder)

@@ -77,7 +77,7 @@ def _derived(
             for cell, found in fidelity.items()
         }
         rows = table_rows(recorded.manifest, cells, codes, further)
-        yield folder.items, csv_text(ITEM_COLUMNS, item_rows(recorded))
+        yield folder.items, csv_text(ITEM_COLUMNS, item_rows(recorded, quality.scores))
         yield folder.table, csv_text(COLUMNS, (row.cells() for row in rows))
         yield folder.summary_json, summary_text(summary)
         yield folder.summary_md, markdown(summary)

@@ -65,7 +65,9 @@ def two_arms(loaded: Loaded, base: str, new: str) -> Prepared:
         )
     arms = {name: arm for name, arm in experiment.arm.items() if name in (base, new)}
     text = f"# gate --paired: {base} and {new} alone\n{loaded.passed}"
-    prepared = prepare(replace(loaded, experiment=experiment.model_copy(update={"arm": arms}), passed=text))
+    prepared = prepare(
+        replace(loaded, experiment=experiment.model_copy(update={"arm": arms}), passed=text)
+    )
     factors = {arm.name: arm for arm in prepared.factors}
     if base not in factors:
         raise UsageError(f"no server of the arm {base} is given", "add --set server.plain_url=URL")
@@ -84,9 +86,7 @@ def _with_starts(prepared: Prepared) -> Prepared:
         return prepared
     fewest = min(len(prompts) for prompts in prepared.selection.values())
     changed = server.model_copy(update={"starts": min(STARTS, fewest)})
-    return replace(
-        prepared, experiment=prepared.experiment.model_copy(update={"server": changed})
-    )
+    return replace(prepared, experiment=prepared.experiment.model_copy(update={"server": changed}))
 
 
 @dataclass(slots=True)
@@ -107,6 +107,7 @@ class Referee:
     clock: Clock = monotonic
     _watched: Watched = field(init=False)
     _begun: int = field(init=False)
+    _measuring: int = field(init=False)
     _folder: RunFolder | None = field(default=None, init=False)
     _arms: dict[RecordId, int] = field(default_factory=dict, init=False)
     _planned: int = field(default=1, init=False)
@@ -127,6 +128,7 @@ class Referee:
 
         def begin(folder: RunFolder, total: int, cost: Estimate) -> None:
             self._folder, self._planned = folder, total // len(self.prepared.arms)
+            self._measuring = self.clock()
             shown.begin(folder, total, cost)
 
         def advance(trace: Trace) -> None:
@@ -166,7 +168,7 @@ class Referee:
             number,
             self._number / LOOKS,
             number / LOOKS,
-            self._elapsed_s / 60,
+            (self.clock() - self._measuring) / NS_PER_S / 60,
             bool(self.prepared.started) and not self.prepared.together,
         )
         self._number = number

@@ -1,7 +1,7 @@
 """What each look at data that still come in may spend of an error rate.
 
-A test at level alpha that is asked again at every look finds more than alpha of nothing: at five
-looks of 5 % each it is 14 % (Armitage, McPherson and Rowe 1969, table 2). An error spending function
+A test at level alpha that is asked again at every look finds more than alpha of nothing: five looks
+at 5 % each, two-sided, make it 14 % (Armitage, McPherson and Rowe 1969). An error spending function
 says how much of the rate may be gone once a share of the data is in (Lan and DeMets 1983). Here it
 is alpha t^2, of the family of Kim and DeMets (1987): little early, where few units are seen and
 only large differences should end a run, and most at the end.

@@ -37,10 +37,12 @@ class Contrast:
     Attributes:
         measure: its name.
         base, new: its values, on the requests of both.
-        ratio: new / base with its interval, unit x.
+        ratio: new / base with its interval, unit x; of scores new - base, in their unit.
         p: two-sided, of swapping the sides inside each unit; None where nothing can be tested.
-        detectable: relative difference that this many units show with probability 0.8, unit 1.
+        detectable: difference that this many units show with probability 0.8, relative and in unit
+            1; of scores in their unit.
         up: whether more is better.
+        neutral: ``ratio`` where both sides are alike: 1, or 0 of a difference.
     """
 
     measure: str
@@ -50,6 +52,7 @@ class Contrast:
     p: float | None
     detectable: Quantity
     up: bool
+    neutral: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

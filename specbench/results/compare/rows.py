@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from specbench.results.items import COLUMNS, csv_text, item_rows
+from specbench.results.items import COLUMNS, SCORES, csv_text, item_rows
 from specbench.results.read import Recorded
 from specbench.results.schema import ResultError
 from specbench.results.store import RunFolder
@@ -19,12 +19,12 @@ STEP_COUNTS = ["steps", "proposed", "verified", "judged", "accepted", "committed
 COMPARED = [
     *("category", "unit", "prompt_tokens", "prompt_sha256", "output_tokens", *STEP_COUNTS),
     *("first_token_ns", "last_token_ns", "start", "decode_ns", "decode_tokens"),
-    *("visited", "overlap", "degenerate"),
+    *("visited", "overlap", "degenerate", "scored_by", "score"),
 ]
 """Columns that a comparison needs, beside ``KEY``."""
 TEXT = {
     *("suite", "item", "category", "split", "arm", "unit", "finish", "error", "cut"),
-    *("prompt_sha256", "settings_sha256", "output_sha256", "trace_sha256"),
+    *("scored_by", "prompt_sha256", "settings_sha256", "output_sha256", "trace_sha256"),
 }
 NUMBERS = [name for name in COLUMNS if name not in TEXT]
 
@@ -61,6 +61,9 @@ def _parsed(source: Path | io.StringIO, path: Path, hint: str) -> pd.DataFrame:
     except (OSError, ValueError) as error:
         raise ResultError(f"{path}: cannot be read: {error}", hint) from error
     _require_columns(rows, path, hint)
+    for name in SCORES:
+        if name not in rows:
+            rows[name] = "" if name in TEXT else float("nan")
     for name in NUMBERS:
         rows[name] = _numbers(rows[name], name, path, hint)
     rows[[*TEXT]] = rows[[*TEXT]].fillna("")
@@ -68,7 +71,8 @@ def _parsed(source: Path | io.StringIO, path: Path, hint: str) -> pd.DataFrame:
 
 
 def _require_columns(rows: pd.DataFrame, path: Path, hint: str) -> None:
-    lacking = [name for name in COLUMNS if name not in rows.columns]
+    # Files from before answers were scored there are whole without.
+    lacking = [name for name in COLUMNS if name not in rows.columns and name not in SCORES]
     if lacking:
         some = ", ".join(lacking[:3])
         raise ResultError(

@@ -106,7 +106,8 @@ def _by_start(made: Totals, look: Look) -> bool:
 
 
 def _by_group(column: Array, groups: Array) -> Array:
-    return np.bincount(np.unique(groups, return_inverse=True)[1], column)
+    _, places = np.unique(groups, return_inverse=True)
+    return np.bincount(places, column).astype(np.float64)
 
 
 def _judged(
@@ -120,7 +121,7 @@ def _judged(
     border = math.log(shown.allowed)
     low, high = math.exp(found.value - half), math.exp(found.value + half)
     shown = replace(shown, low=low, high=high, level=1 - 2 * tail)
-    if not worse(low if up else high, shown.allowed, up):
+    if not worse(found.value + (-half if up else half), border, up):
         return replace(shown, outcome=Outcome.PASS, why=f"not worse than allowed, {_at(look)}")
     far = found.half_width(look.tail(alpha))
     if worse(found.value + (far if up else -far), border, up):
