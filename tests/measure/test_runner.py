@@ -127,5 +127,10 @@ def test_servers_that_live_apart_end_between_units_too():
     prompts = [prompt(name) for name in "abc"]
     (stage,) = plan_stages({"suite": prompts}, settings, list(ARMS), together=False)
     answers = iter(["", "", "", "time is over"])
-    Runner(ScriptedEngine(ARMS), settings, sink, {}, enough=lambda: next(answers)).run_stages([stage])
-    assert [(trace.arm, trace.key.item) for trace in sink.traces] == [("plain", "a"), ("plain", "b")]
+    Runner(ScriptedEngine(ARMS), settings, sink, {}, enough=lambda: next(answers)).run_stages(
+        [stage]
+    )
+    assert [(trace.arm, trace.key.item) for trace in sink.traces] == [
+        ("plain", "a"),
+        ("plain", "b"),
+    ]

@@ -1,5 +1,7 @@
 """Error spending, the jackknife's bounds, and what looks together really err: by simulation."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -12,9 +14,7 @@ LOOKS = 5
 
 def test_looks_spend_the_square_of_their_share():
     shares = [number / LOOKS for number in range(LOOKS + 1)]
-    steps = [
-        added(0.001, one, other) for one, other in zip(shares[:-1], shares[1:], strict=True)
-    ]
+    steps = [added(0.001, one, other) for one, other in pairwise(shares)]
     # (2n - 1) / 25 of the whole.
     assert steps == pytest.approx([4e-5, 12e-5, 20e-5, 28e-5, 36e-5])
     assert spent(0.001, 2.0) == 0.001

@@ -20,7 +20,12 @@ CELL = ("suite", 0.0, 1)
 
 
 def look(number, **changes):
-    values = {"before": (number - 1) / LOOKS, "now": number / LOOKS, "minutes": 6.0, "by_start": False}
+    values = {
+        "before": (number - 1) / LOOKS,
+        "now": number / LOOKS,
+        "minutes": 6.0,
+        "by_start": False,
+    }
     return Look(number, **(values | changes))
 
 
