@@ -17,13 +17,38 @@ if TYPE_CHECKING:
     from specbench.results.gate.rules import GateRules
 
 NEUTRAL, FAILED, UNDECIDED = 0, 4, 5
+HOW_PAIRED = "type: specbench gate --paired EXPERIMENT --base ARM --new ARM"
 ON_INCONCLUSIVE = {"fail": FAILED, "pass": 0, "neutral": UNDECIDED}
 
 
 @click.command()
 @click.argument("new", required=False)
 @click.option("--baseline", "name", metavar="NAME", help="Named by `specbench baseline set`.")
-@click.option("--base", metavar="RUN", help="A run, or an arm as RUN:ARM, instead of --baseline.")
+@click.option(
+    "--base",
+    metavar="RUN",
+    help="A run, or an arm as RUN:ARM, instead of --baseline; with --paired an arm.",
+)
+@click.option(
+    "--paired",
+    metavar="EXPERIMENT",
+    help="Measure two arms of this experiment now, in alternation, until it is decided.",
+)
+@click.option("--new", "arm", metavar="ARM", help="With --paired: the arm held against --base.")
+@click.option(
+    "--max-minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    help="With --paired: what is not decided by then stays so.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="With --paired: override any key of the experiment.",
+)
 @click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -67,6 +92,10 @@ def gate(
     new: str | None,
     name: str | None,
     base: str | None,
+    paired: str | None,
+    arm: str | None,
+    max_minutes: float,
+    settings: tuple[str, ...],
     config: Path | None,
     checks: tuple[str, ...],
     calibrate: int | None,
@@ -82,20 +111,53 @@ def gate(
 
     Fidelity and success are always checked, and by default accept length (2 % worse allowed) and
     speed-up (5 %). A check fails where it is surely worse than allowed, passes where it surely is
-    not, and is not decided otherwise. Exit codes: 0 passed, 4 failed, 5 not decided, 6 not
-    comparable.
+    not, and is not decided otherwise. With --paired the run is made here and ends once it is
+    decided. Exit codes: 0 passed, 4 failed, 5 not decided, 6 not comparable.
     """
     for path in (junit, summary):
         if path is not None and not path.absolute().parent.is_dir():
             raise UsageError(f"{path}: there is no such folder", "name one that exists")
     if calibrate is not None:
         return _calibrate(name, new, calibrate, out)
+    if paired is not None:
+        if base is None or arm is None or new is not None or name is not None:
+            raise UsageError("--paired holds two arms against each other", HOW_PAIRED)
+        rules = _rules(config, checks)
+        return _told(
+            [_paired(paired, base, arm, rules, max_minutes, settings, out)],
+            form,
+            junit,
+            summary,
+            on_inconclusive,
+        )
+    if arm is not None or settings:
+        raise UsageError("--new and --set are for --paired", HOW_PAIRED)
     if new is None or (name is None) == (base is None):
         raise UsageError(
             "what is held against what?",
             "type: specbench gate NEW --baseline NAME, or specbench gate NEW --base RUN",
         )
     found = _gated(new, name, base, _rules(config, checks), out, allowed, assume_same)
+    return _told(found, form, junit, summary, on_inconclusive)
+
+
+def _paired(
+    experiment: str,
+    base: str,
+    new: str,
+    rules: GateRules,
+    max_minutes: float,
+    settings: tuple[str, ...],
+    out: Path,
+) -> Gated:
+    from specbench.cli.paired import run_paired
+
+    return run_paired(experiment, base, new, rules, max_minutes, settings, out)
+
+
+def _told(
+    found: list[Gated], form: str, junit: Path | None, summary: Path | None, on_inconclusive: str
+) -> int:
     _write(found, form, junit, summary)
     return _code(found, on_inconclusive)
 

@@ -63,7 +63,7 @@ def _derived(
     cells = measure_cells(recorded)
     guards = _guards(recorded, cells)
     records = {cell: measured.records for cell, measured in cells.items()}
-    fidelity = measure_fidelity(recorded.manifest, records, complete=recorded.finished)
+    fidelity = measure_fidelity(recorded.manifest, records, complete=recorded.whole)
     quality = measure_quality(folder, recorded, records, execute)
     for cell, measured in fidelity.items():
         guards[cell] += fidelity_guards(measured, recorded.manifest.arm(cell.arm).lossless)
@@ -77,7 +77,7 @@ def _derived(
             for cell, found in fidelity.items()
         }
         rows = table_rows(recorded.manifest, cells, codes, further)
-        yield folder.items, csv_text(ITEM_COLUMNS, item_rows(recorded))
+        yield folder.items, csv_text(ITEM_COLUMNS, item_rows(recorded, quality.scores))
         yield folder.table, csv_text(COLUMNS, (row.cells() for row in rows))
         yield folder.summary_json, summary_text(summary)
         yield folder.summary_md, markdown(summary)

@@ -31,9 +31,15 @@ SCORES_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class MeasuredQuality:
-    """Quality per cell; ``warning`` says why nothing could be scored, or is empty."""
+    """Quality per cell.
+
+    Attributes:
+        scores: of every answer that can be scored.
+        warning: why nothing could be, or empty.
+    """
 
     cells: Mapping[Cell, Quality]
+    scores: Mapping[RecordId, Scored]
     warning: str = ""
 
 
@@ -60,7 +66,9 @@ def measure_quality(
     except UsageError as error:
         empty = {name: {"value": nothing(error.message, d.unit)} for name, d in DEFINITIONS.items()}
         return MeasuredQuality(
-            dict.fromkeys(chosen, Quality(empty, {})), f"answers are not scored: {error.message}"
+            dict.fromkeys(chosen, Quality(empty, {})),
+            {},
+            f"answers are not scored: {error.message}",
         )
     scored = score_answers(list(answers.values()), execute=execute)
     if execute:
@@ -78,7 +86,8 @@ def measure_quality(
         {
             cell: compare(scores(found.traces), scores(found.plain), seed=seed)
             for cell, found in chosen.items()
-        }
+        },
+        by_record,
     )
 
 

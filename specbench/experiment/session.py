@@ -61,11 +61,14 @@ class Hooks:
         note: a line for the reader.
         begin: the run's folder, records to come, and the estimate, before the first request.
         advance: each new record.
+        enough: asked between units: why to measure no further, or empty. The run then stands as
+            one that was stopped, and can be continued.
     """
 
     note: Callable[[str], None] = lambda text: None
     begin: Callable[[RunFolder, int, Estimate], None] = lambda folder, total, cost: None
     advance: Callable[[Trace], None] = lambda trace: None
+    enough: Callable[[], str] = lambda: ""
 
 
 @dataclass(slots=True)
@@ -275,7 +278,7 @@ class Session:
             if recorded is not None:
                 writer.resumed()
             hooks.begin(folder, cost.requests, cost)
-            Runner(
+            runner = Runner(
                 engine=engine,
                 conditions=self.prepared.conditions,
                 sink=writer,
@@ -283,7 +286,11 @@ class Session:
                 resumed=recorded.resumes + 1 if recorded else 0,
                 on_record=hooks.advance,
                 warm=lambda arm: self._warm(engine, arm),
-            ).run_stages(self.prepared.stages(), begun)
+                enough=hooks.enough,
+            )
+            runner.run_stages(self.prepared.stages(), begun)
+            if runner.stopped:
+                writer.stopped(runner.stopped)
             for arm in self.prepared.arm_names:
                 writer.memory(arm, engine.memory(arm))
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from specbench.core.arm import PLAIN
@@ -62,6 +62,9 @@ class Runner:
         on_record: called after each new record, for progress.
         warm: warms up an arm that was just begun, outside all measurements, and returns what is
             worth keeping of it; SpecbenchError where it fails.
+        enough: asked before each unit: why to run no further, or empty. Between units nothing is
+            torn: a run that ends there has whole batches and can be continued.
+        stopped: what ``enough`` said.
     """
 
     engine: Engine
@@ -72,6 +75,8 @@ class Runner:
     on_record: Callable[[Trace], None] = lambda trace: None
     clock: Clock = monotonic
     warm: Callable[[str], Facts] = lambda arm: {}
+    enough: Callable[[], str] = lambda: ""
+    stopped: str = field(default="", init=False)
 
     def run_stages(self, stages: Sequence[Stage], begun: Mapping[str, Facts] | None = None) -> None:
         """Start the servers of each stage, run what is not done yet, and stop them.
@@ -84,6 +89,8 @@ class Runner:
                 arms of the first open stage already; it is ended here like the others.
         """
         for stage in open_stages(stages, self.done):
+            if self._stop():
+                return
             if stage.together:
                 self._run_together(stage, begun)
             else:
@@ -96,6 +103,8 @@ class Runner:
         A failed request becomes a record and the run goes on.
         """
         for unit in units:
+            if self._stop():
+                return
             outcomes = self._known([unit])
             for turn, order in enumerate(unit.orders):
                 for position, arm in enumerate(order):
@@ -118,10 +127,16 @@ class Runner:
             try:
                 self._note_starts(stage.index, self._begin((arm,), stage.index))
                 for unit in stage.units:
+                    if self._stop():
+                        return
                     for turn in range(len(unit.orders)):
                         self._run_arm(unit, turn, arm, position, outcomes)
             finally:
                 self.engine.end()
+
+    def _stop(self) -> bool:
+        self.stopped = self.stopped or self.enough()
+        return bool(self.stopped)
 
     def _begin(self, arms: Sequence[str], start: int) -> dict[str, Facts]:
         facts: dict[str, Facts] = dict(self.engine.begin(arms, start))

@@ -188,6 +188,8 @@ def state(summary: Summary) -> str:
     text = f"{summary.conversations} conversations, {', '.join(counts)}"
     if summary.resumes:
         text += f", resumed {summary.resumes} times"
+    if summary.stopped:
+        text += f", stopped early: {summary.stopped}"
     return text if summary.complete else f"INCOMPLETE, not to be ranked: {text}"
 
 

@@ -11,7 +11,7 @@ from specbench.results.compare.compare import Compared
 from specbench.results.compare.verdict import Judged, Verdict
 
 HEADER = ("T", "c", "group", "measure", "base", "new", "change [95 %]", "p", "verdict")
-DIGITS = {"x": ".2f", "1": ".3f", "ms": ".3g", "1/s": ".1f", "tokens/step": ".3f"}
+DIGITS = {"x": ".2f", "1": ".3f", "ms": ".3g", "1/s": ".1f", "tokens/step": ".3f", "points": ".1f"}
 """Unit -> how a value is shown."""
 
 
@@ -43,7 +43,8 @@ def _record(judged: Judged) -> dict[str, object]:
         "base_value": _value(one.base),
         "new_value": _value(one.new),
         "unit": one.base.unit,
-        "ratio": _value(one.ratio),
+        "ratio": _value(one.ratio) if one.neutral else None,
+        "difference": None if one.neutral else _value(one.ratio),
         "low": one.ratio.low,
         "high": one.ratio.high,
         "n": one.ratio.n,
@@ -90,7 +91,7 @@ def _cells(judged: Judged) -> tuple[str, ...]:
         one.measure,
         format(one.base.number(), spec) if one.base.known else "-",
         format(one.new.number(), spec) if one.new.known else "-",
-        change(one.ratio),
+        change(one.ratio) if one.neutral else _difference(one.ratio),
         "" if judged.p is None else f"{judged.p:.2g}",
         _told(judged),
     )
@@ -106,11 +107,24 @@ def change(ratio: Quantity) -> str:
     return f"{value} [{100 * (ratio.low - 1):+.1f}, {100 * (ratio.high - 1):+.1f}]"
 
 
+def _difference(gap: Quantity) -> str:
+    """Scores new - base: +1.2 points [-0.4, +2.8]; shares in percentage points."""
+    if not gap.known:
+        return "-"
+    scale, unit = (1.0, "points") if gap.unit == "points" else (100.0, "pp")
+    value = f"{scale * gap.number():+.1f} {unit}"
+    if gap.low is None or gap.high is None:
+        return value
+    return f"{value} [{scale * gap.low:+.1f}, {scale * gap.high:+.1f}]"
+
+
 def _told(judged: Judged) -> str:
     """The verdict; where nothing was shown, what this many prompts could have shown."""
     power = judged.contrast.detectable
     if judged.verdict is Verdict.NO_DIFFERENCE and power.known:
-        return f"{judged.verdict} (of {100 * power.number():.1f} % or more)"
+        scale, unit = (1.0, "points") if power.unit == "points" else (100.0, "pp")
+        unit = "%" if judged.contrast.neutral else unit
+        return f"{judged.verdict} (of {scale * power.number():.1f} {unit} or more)"
     return str(judged.verdict)
 
 

@@ -10,8 +10,9 @@ from specbench.report.cells import Grid
 from specbench.report.markdown import table_lines
 from specbench.results.gate.decide import Checked, Outcome
 from specbench.results.gate.gate import Gated
+from specbench.stats.bootstrap import LEVEL
 
-HEADER = ("check", "where", "base", "new", "change [95 %]", "allowed", "outcome", "why")
+HEADER = ("check", "where", "base", "new", "change {level}", "allowed", "outcome", "why")
 ELEMENTS: dict[Outcome, Element] = {Outcome.FAIL: "failure", Outcome.INCONCLUSIVE: "error"}
 WORDS = {
     Outcome.PASS: "passed",
@@ -45,7 +46,14 @@ def gate_grid(gated: Gated) -> Grid:
         )
         for check in gated.checks
     )
-    return Grid(HEADER, rows, (), gated.notes)
+    header = tuple(name.format(level=_levels(gated)) for name in HEADER)
+    return Grid(header, rows, (), gated.notes)
+
+
+def _levels(gated: Gated) -> str:
+    """Coverage of the intervals of a table; those of several looks differ."""
+    levels = {check.level for check in gated.checks if check.low is not None} or {LEVEL}
+    return f"[{100 * levels.pop():.4g} %]" if len(levels) == 1 else "[interval]"
 
 
 def heading(gated: Gated) -> str:

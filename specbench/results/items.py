@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
 from specbench.core.manifest import Manifest, RecordId, canonical, settings_digest
@@ -13,11 +13,15 @@ from specbench.metrics.alpha import overlaps
 from specbench.metrics.degenerate import is_degenerate
 from specbench.metrics.timeline import decode_ns, decode_tokens, output_tokens
 from specbench.metrics.totals import tally_of
+from specbench.quality.score import Scored
 from specbench.results.read import Recorded
 
 STEP_SUMS = ("proposed", "verified", "judged", "accepted", "committed")
 OVERLAP = ("visited", "overlap")
 """Draft positions at which both laws are on record, and their sum of min(target, draft)."""
+
+SCORES = ("scored_by", "score")
+"""The quality metric of an answer, and what it scored: chrF2 of 0 to 100, or wrong 0 and right 1."""
 
 COLUMNS = (
     *("suite", "item", "turn", "category", "split", "temperature", "repeat", "concurrency"),
@@ -25,17 +29,23 @@ COLUMNS = (
     *("prompt_sha256", "settings_sha256", "output_tokens", "steps", *STEP_SUMS, "cut"),
     *("first_token_ns", "last_token_ns", "output_sha256", "trace_sha256"),
     *("start", "decode_ns", "decode_tokens", *OVERLAP, "degenerate"),
+    *SCORES,
 )
 """Times are since the request's start, ``decode_ns`` is what ``decode_tokens`` took; empty cells
 are values that do not exist.
 """
 
+NOT_SCORED: Mapping[RecordId, Scored] = {}
 
-def item_rows(recorded: Recorded) -> Iterator[list[str]]:
+
+def item_rows(
+    recorded: Recorded, scores: Mapping[RecordId, Scored] = NOT_SCORED
+) -> Iterator[list[str]]:
     """Rows of items.csv, sorted by what they are, so that a resumed run gives the same file."""
     for record in sorted(recorded.traces, key=_place):
         trace = recorded.traces[record]
-        yield _row(recorded.manifest, record, trace, recorded.hashes[record])
+        row = _row(recorded.manifest, record, trace, recorded.hashes[record])
+        yield [*row, *_score(scores.get(record))]
 
 
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -77,6 +87,12 @@ def _row(manifest: Manifest, record: RecordId, trace: Trace, trace_hash: str) ->
         *_overlap(trace),
         str(int(is_degenerate(trace))) if trace.ok and trace.output_ids else "",
     ]
+
+
+def _score(scored: Scored | None) -> tuple[str, str]:
+    if scored is None:
+        return "", ""
+    return scored.metric, "" if scored.value is None else repr(scored.value)
 
 
 def _overlap(trace: Trace) -> tuple[str, str]:

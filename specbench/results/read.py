@@ -29,6 +29,7 @@ class Recorded:
         starts: of each arm, what is known of every start of its server, in order.
         memory: what each arm held, the largest peak of all sessions.
         resumes: how often the run was continued.
+        stopped: why it was ended between two units, where it was not continued; else empty.
         complete_bytes: length of the file up to its last whole line.
         torn: whether an unfinished line follows.
     """
@@ -41,6 +42,7 @@ class Recorded:
     starts: dict[str, list[Mapping[str, object]]] = field(default_factory=dict)
     memory: dict[str, dict[str, int | None]] = field(default_factory=dict)
     resumes: int = 0
+    stopped: str = ""
     complete_bytes: int = 0
     torn: bool = False
 
@@ -53,6 +55,11 @@ class Recorded:
     def finished(self) -> bool:
         """Whether every planned record is there and none has to be tried again."""
         return self.settled >= self.manifest.planned
+
+    @property
+    def whole(self) -> bool:
+        """Whether every batch that was begun has all of its records."""
+        return self.finished or bool(self.stopped)
 
     @property
     def next_tick(self) -> int:
@@ -193,7 +200,10 @@ def _take(recorded: Recorded, line: TimeLine, record: dict[str, object], raw: by
     kind = record["record"]
     if kind == "resume":
         recorded.resumes += 1
+        recorded.stopped = ""
         line.resume()
+    elif kind == "stopped":
+        recorded.stopped = str(record["reason"])
     elif kind == "ticks":
         place = (str(record["arm"]), str(record["unit"]))
         recorded.ticks.setdefault(place, []).extend(line.ticks(decode_ticks(record)))

@@ -116,6 +116,7 @@ def summarise_run(
         signatures={m: s for found in quality.values() for m, s in found.signatures.items()},
         acceptance=acceptance_sources(recorded),
         anchors=check_anchors(manifest, cells, guards),
+        stopped=recorded.stopped,
     )
 
 

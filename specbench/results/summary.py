@@ -124,6 +124,8 @@ class Summary:
     """What the target's linear layers were quantised to."""
     anchors: tuple[AnchorCheck, ...] = ()
     """Published values that the experiment names."""
+    stopped: str = ""
+    """Why it was ended before all of its plan was run; older summaries do not say."""
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -58,6 +58,11 @@ class TraceWriter:
         """Note that the run goes on after an interruption."""
         self._append({"record": "resume", "time": datetime.now(UTC).isoformat()})
 
+    def stopped(self, reason: str) -> None:
+        """Note that the run was ended between two units, before all of its plan was run."""
+        time = datetime.now(UTC).isoformat()
+        self._append({"record": "stopped", "time": time, "reason": reason})
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from pathlib import Path
@@ -116,6 +117,15 @@ def test_code_is_not_run_unless_asked(folder):
     assert values(metrics["ngram"]["quality_json"]) == (0.5, 1.0, -0.5)
     # One pair of two differs: McNemar's exact test cannot find that remarkable.
     assert metrics["ngram"]["quality_json"]["p"].value == 1.0
+
+
+def test_every_score_stands_in_the_items(folder, sandbox):
+    analyse(folder, execute=True)
+    with folder.items.open(newline="") as file:
+        rows = {row["item"]: row for row in csv.DictReader(file) if row["arm"] == "ngram"}
+    found = [(rows[f"p{n:02}"]["scored_by"], rows[f"p{n:02}"]["score"]) for n in range(6)]
+    code = [("quality_code", score) for score in ("1.0", "0.0", "0.0")]
+    assert found == [*code, ("quality_json", "1.0"), ("quality_json", "0.0"), ("", "")]
 
 
 def test_cells_of_categories_are_left_out(folder):

@@ -7,8 +7,10 @@ import pytest
 from specbench.core.manifest import RecordId
 from specbench.core.trace import Finish
 from specbench.engines.scripted import ScriptedEngine
-from specbench.measure.runner import Outcome
-from tests.measure.fakes import prompt, run
+from specbench.measure.plan import plan_units
+from specbench.measure.runner import Outcome, Runner
+from specbench.measure.stages import Stage, plan_stages
+from tests.measure.fakes import ARMS, Memory, conditions, prompt, run
 
 APART = {"accepted": {"ngram": [2, 0]}, "diverge": {"ngram": 0}}
 
@@ -106,3 +108,29 @@ def test_what_is_done_is_not_run_again_but_still_answers_later_turns():
     engine, _ = run([prompt("a", turns=2)], done=done)
     assert {request.key.turn for _, request in engine.calls} == {1}
     assert second_prompts(engine) == second_prompts(whole_engine)
+
+
+def test_a_run_that_is_told_to_end_does_so_between_units():
+    settings, sink = conditions(), Memory()
+    units = plan_units({"suite": [prompt(name) for name in "abc"]}, settings, list(ARMS))
+    answers = iter(["", "", "enough is known", ""])
+    runner = Runner(ScriptedEngine(ARMS), settings, sink, {}, enough=lambda: next(answers))
+    runner.run_stages([Stage(0, True, tuple(ARMS), tuple(units))])
+    # Asked before the stage and before each unit, and not again once it is enough.
+    assert runner.stopped == "enough is known"
+    assert sorted(trace.arm for trace in sink.traces) == ["ngram", "plain"]
+    assert len(sink.tick_units) == 2
+
+
+def test_servers_that_live_apart_end_between_units_too():
+    settings, sink = conditions(), Memory()
+    prompts = [prompt(name) for name in "abc"]
+    (stage,) = plan_stages({"suite": prompts}, settings, list(ARMS), together=False)
+    answers = iter(["", "", "", "time is over"])
+    Runner(ScriptedEngine(ARMS), settings, sink, {}, enough=lambda: next(answers)).run_stages(
+        [stage]
+    )
+    assert [(trace.arm, trace.key.item) for trace in sink.traces] == [
+        ("plain", "a"),
+        ("plain", "b"),
+    ]

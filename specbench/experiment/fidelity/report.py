@@ -84,7 +84,7 @@ def report(
     """
     manifest = recorded.manifest
     notes, before = [evidence_note(recorded.traces.values())], []
-    ties, border, finished = tolerance(manifest), 0.0, recorded.finished
+    ties, border, whole = tolerance(manifest), 0.0, recorded.whole
     same: bool | None = None
     if reference is not None:
         replayed = replay_run(recorded, reference, on_progress)
@@ -108,7 +108,7 @@ def report(
         alpha,
         support_tolerance=border,
         tie_tolerance=ties,
-        complete=finished,
+        complete=whole,
     )
     measured, bounds = judge_bounded(measured, records, alpha, border)
     run = Judging(manifest, records, alpha, outputs, ties, reference is not None, same)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from specbench.core.arm import PLAIN
 from specbench.errors import NotComparable
 from specbench.results.comparable import require_comparable
-from specbench.results.compare.contrast import Contrast, contrast
+from specbench.results.compare.contrast import contrast
+from specbench.results.compare.at_k import Pair, pairs_at
 from specbench.results.compare.details import DETAILS, detailed
 from specbench.results.compare.fidelity import Fidelity, fidelity, words
 from specbench.results.compare.joined import Joined, join
-from specbench.results.compare.measures import MEASURES
-from specbench.results.compare.sides import RunRows, Side, matched
+from specbench.results.compare.measures import DEFAULT, MEASURES
+from specbench.results.compare.scores import QUALITY, score_contrasts
+from specbench.results.compare.sides import RunRows, Side, matched, stopped_early
 from specbench.results.compare.split import ALL, Group, groups
 from specbench.results.compare.verdict import Judged, judge
 
@@ -60,14 +62,16 @@ def compare(
     *,
     measures: Sequence[str],
     by: str,
+    at: str = "",
     allowed: Collection[str] = (),
     assume_same: bool = False,
 ) -> list[Compared]:
     """Compare two runs, or two arms.
 
     Args:
-        measures: of ``MEASURES``, or ``speedup``.
+        measures: of ``MEASURES``, ``speedup`` or ``quality``; empty for ``DEFAULT``.
         by: of ``split.SPLITS``, or of ``details.DETAILS``, which have measures of their own.
+        at: of ``at_k.AT``, for drafts that were measured at several K; empty for arms as they are.
         allowed: keys of the identity that may differ.
         assume_same: take what servers do not say as equal.
 
@@ -83,10 +87,17 @@ def compare(
             notes.append(f"taken as equal, not known: {', '.join(taken)}")
         if allowed:
             notes.append(f"allowed to differ: {', '.join(allowed)}")
-    pairs = [(one, other, join(one, other)) for one, other in matched(base, new)]
-    for pair in pairs:
-        require_requests(*pair)
-    return [_compared(*pair, measures, by, notes) for pair in pairs]
+    notes += stopped_early(base, new)
+    sides: list[Pair] = (
+        pairs_at(base, new, at) if at else [(*pair, []) for pair in matched(base, new)]
+    )
+    found = [(one, other, join(one, other), chosen) for one, other, chosen in sides]
+    for one, other, joined, _ in found:
+        require_requests(one, other, joined)
+    return [
+        _compared(one, other, joined, measures, by, [*chosen, *notes])
+        for one, other, joined, chosen in found
+    ]
 
 
 def require_requests(base: Side, new: Side, joined: Joined) -> None:
@@ -100,24 +111,24 @@ def require_requests(base: Side, new: Side, joined: Joined) -> None:
 def _compared(
     base: Side, new: Side, joined: Joined, measures: Sequence[str], by: str, notes: Sequence[str]
 ) -> Compared:
-    seed, known, names = base.manifest.seed, dict(MEASURES), _asked(measures, base, new)
+    seed, known, scored = base.manifest.seed, dict(MEASURES), not measures or QUALITY in measures
+    names = _asked(measures or DEFAULT, base, new)
     if by in DETAILS:
         joined, known = detailed(joined, base, new, by)
-        names, by = list(known), "temperature"
-    found: list[tuple[Group, list[Contrast]]] = [
-        (group, [contrast(name, joined, rows, seed, known=known) for name in names])
-        for group, rows in groups(joined.rows, by)
-    ]
+        names, by, scored = list(known), "temperature", False
     before, after = words(base), words(new)
-    parts = tuple(
-        Part(group, tuple(judge(contrasts)), fidelity(before.get(group), after.get(group)))
-        for group, contrasts in found
-    )
+    parts = []
+    for group, rows in groups(joined.rows, by):
+        judged = judge([contrast(name, joined, rows, seed, known=known) for name in names])
+        # Whether answers are as good is another question than whether they come faster.
+        scores = score_contrasts(rows, seed, asked=bool(measures)) if scored else []
+        told = fidelity(before.get(group), after.get(group))
+        parts.append(Part(group, (*judged, *judge(scores)), told))
     return Compared(
         base.name,
         new.name,
         len(joined.rows),
-        parts,
+        tuple(parts),
         (*notes, *_joining(joined), *_drift(base, new, joined, seed)),
     )
 
@@ -125,7 +136,8 @@ def _compared(
 def _asked(measures: Sequence[str], base: Side, new: Side) -> list[str]:
     """Without accept rates of trees, which are of nodes that could not all be accepted."""
     trees = {base.arm.tree, new.arm.tree} != {"chain"}
-    return [name for name in measures if not (trees and name == "accept_rate")]
+    left_out = {QUALITY, "accept_rate"} if trees else {QUALITY}
+    return [name for name in measures if name not in left_out]
 
 
 def _joining(joined: Joined) -> list[str]:

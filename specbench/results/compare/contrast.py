@@ -37,10 +37,12 @@ class Contrast:
     Attributes:
         measure: its name.
         base, new: its values, on the requests of both.
-        ratio: new / base with its interval, unit x.
+        ratio: new / base with its interval, unit x; of scores new - base, in their unit.
         p: two-sided, of swapping the sides inside each unit; None where nothing can be tested.
-        detectable: relative difference that this many units show with probability 0.8, unit 1.
+        detectable: difference that this many units show with probability 0.8, relative and in unit
+            1; of scores in their unit.
         up: whether more is better.
+        neutral: ``ratio`` where both sides are alike: 1, or 0 of a difference.
     """
 
     measure: str
@@ -50,6 +52,7 @@ class Contrast:
     p: float | None
     detectable: Quantity
     up: bool
+    neutral: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,14 +96,14 @@ class Totals:
         if self.equal:
             return Quantity(1.0, "x", n=units, method=f"no interval: equal on all {units} units")
         both = (*self.new, *self.base)
-        found = grouped_interval(both, self._ratio, seed, "x", level, groups=self.groups)
+        found = grouped_interval(both, self.ratio_of, seed, "x", level, groups=self.groups)
         return replace(found, method=f"{found.method}{self.method}")
 
     def detectable(self, seed: int) -> Quantity:
         """Relative difference that this many units show with probability 0.8, unit 1."""
         found = detectable(
             (*self.new, *self.base),
-            lambda *both: np.log(self._ratio(*both)),
+            self.log_ratio,
             seed=seed,
             unit="1",
             alpha=ALPHA,
@@ -109,7 +112,13 @@ class Totals:
         )
         return replace(found, value=float(np.expm1(found.number()))) if found.known else found
 
-    def _ratio(self, *both: Array, axis: int = -1) -> Any:
+    def log_ratio(self, *both: Array, axis: int = -1) -> Any:
+        """Of ``(*new, *base)``, along the axis of units."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(self.ratio_of(*both, axis=axis))
+
+    def ratio_of(self, *both: Array, axis: int = -1) -> Any:
+        """new / base of ``(*new, *base)``, along the axis of units."""
         with np.errstate(divide="ignore", invalid="ignore"):
             new = self.statistic(*both[: len(self.new)], axis=axis)
             return new / self.statistic(*both[len(self.new) :], axis=axis)

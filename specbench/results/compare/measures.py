@@ -108,4 +108,4 @@ MEASURES = {
 """Name -> measure. ``speedup`` is a ratio of two of these and has a place of its own."""
 SPEEDUP = "speedup"
 DEFAULT = ("accept_length", "accept_rate", "itl", "ttft", SPEEDUP)
-"""What is compared where nothing is asked for."""
+"""What is compared where nothing is asked for, with the scores of answers where there are any."""

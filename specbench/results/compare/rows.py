@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pandas as pd
 
-from specbench.results.items import COLUMNS
+from specbench.results.items import COLUMNS, SCORES, csv_text, item_rows
+from specbench.results.read import Recorded
 from specbench.results.schema import ResultError
 from specbench.results.store import RunFolder
 
@@ -17,12 +19,12 @@ STEP_COUNTS = ["steps", "proposed", "verified", "judged", "accepted", "committed
 COMPARED = [
     *("category", "unit", "prompt_tokens", "prompt_sha256", "output_tokens", *STEP_COUNTS),
     *("first_token_ns", "last_token_ns", "start", "decode_ns", "decode_tokens"),
-    *("visited", "overlap", "degenerate"),
+    *("visited", "overlap", "degenerate", "scored_by", "score"),
 ]
 """Columns that a comparison needs, beside ``KEY``."""
 TEXT = {
     *("suite", "item", "category", "split", "arm", "unit", "finish", "error", "cut"),
-    *("prompt_sha256", "settings_sha256", "output_sha256", "trace_sha256"),
+    *("scored_by", "prompt_sha256", "settings_sha256", "output_sha256", "trace_sha256"),
 }
 NUMBERS = [name for name in COLUMNS if name not in TEXT]
 
@@ -36,16 +38,7 @@ def read_rows(folder: RunFolder) -> pd.DataFrame:
     hint = f"make it again from the traces: specbench rescore {folder.path}"
     if not folder.items.is_file():
         raise ResultError(f"{folder.items} is not there: the run was not finished", hint)
-    try:
-        rows = pd.read_csv(
-            folder.items, dtype={name: str for name in TEXT}, keep_default_na=False, na_values=[""]
-        )
-    except (OSError, ValueError) as error:
-        raise ResultError(f"{folder.items}: cannot be read: {error}", hint) from error
-    _require_columns(rows, folder.items, hint)
-    for name in NUMBERS:
-        rows[name] = _numbers(rows[name], name, folder.items, hint)
-    rows[[*TEXT]] = rows[[*TEXT]].fillna("")
+    rows = _parsed(folder.items, folder.items, hint)
     names = [*KEY, "arm"]
     if (twice := rows[rows.duplicated(names)]).size:
         place = ", ".join(f"{name} {twice.iloc[0][name]}" for name in names)
@@ -53,8 +46,33 @@ def read_rows(folder: RunFolder) -> pd.DataFrame:
     return rows
 
 
+def rows_of(recorded: Recorded) -> pd.DataFrame:
+    """The same of what is on disk so far, before there is an items.csv."""
+    text = csv_text(COLUMNS, item_rows(recorded))
+    return _parsed(io.StringIO(text), Path(recorded.manifest.run), "")
+
+
+def _parsed(source: Path | io.StringIO, path: Path, hint: str) -> pd.DataFrame:
+    """A table with numbers as numbers; ``path`` is what errors name."""
+    try:
+        rows = pd.read_csv(
+            source, dtype={name: str for name in TEXT}, keep_default_na=False, na_values=[""]
+        )
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{path}: cannot be read: {error}", hint) from error
+    _require_columns(rows, path, hint)
+    for name in SCORES:
+        if name not in rows:
+            rows[name] = "" if name in TEXT else float("nan")
+    for name in NUMBERS:
+        rows[name] = _numbers(rows[name], name, path, hint)
+    rows[[*TEXT]] = rows[[*TEXT]].fillna("")
+    return rows
+
+
 def _require_columns(rows: pd.DataFrame, path: Path, hint: str) -> None:
-    lacking = [name for name in COLUMNS if name not in rows.columns]
+    # Files from before answers were scored there are whole without.
+    lacking = [name for name in COLUMNS if name not in rows.columns and name not in SCORES]
     if lacking:
         some = ", ".join(lacking[:3])
         raise ResultError(

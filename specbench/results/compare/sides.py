@@ -15,6 +15,7 @@ from specbench.errors import PrerequisiteError, UsageError
 from specbench.results.compare.rows import read_rows
 from specbench.results.read import find_run, load_manifest
 from specbench.results.store import RunFolder
+from specbench.results.summary import read_summary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +123,18 @@ def _names(base: RunRows, new: RunRows) -> list[tuple[str, str]]:
     else:
         same = [(one, one) for one in mine if one in others]
     return same or ([(mine[0], others[0])] if len(mine) == len(others) == 1 else [])
+
+
+def stopped_early(base: RunRows, new: RunRows) -> list[str]:
+    """A line per run that was ended by what it showed: figures are then larger than they are."""
+    runs = {run.folder.path: run for run in (base, new)}
+    summaries = [read_summary(run.folder) for run in runs.values()]
+    return [
+        f"{one.run} was stopped early, {one.stopped}: intervals here are made for a number of "
+        "prompts that was fixed before"
+        for one in summaries
+        if one.stopped
+    ]
 
 
 def _listed(names: Iterable[str]) -> str:

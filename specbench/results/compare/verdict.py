@@ -57,13 +57,13 @@ def _judged(one: Contrast, adjusted: Iterator[float], alpha: float) -> Judged:
     if isinstance(ratio.value, Missing):
         return Judged(one, Verdict.NOT_COMPARABLE, None, ratio.value.reason)
     if ratio.low is None or ratio.high is None or one.p is None:
-        if ratio.value == 1.0 and one.p == 1.0:
+        if ratio.value == one.neutral and one.p == 1.0:
             return Judged(one, Verdict.NO_DIFFERENCE, 1.0)
         return Judged(one, Verdict.UNDECIDED, None, ratio.method)
     p = next(adjusted)
-    apart = ratio.low > 1.0 or ratio.high < 1.0
+    apart = ratio.low > one.neutral or ratio.high < one.neutral
     if apart and p <= alpha:
-        good = (ratio.value > 1.0) == one.up
+        good = (ratio.value > one.neutral) == one.up
         return Judged(one, Verdict.BETTER if good else Verdict.WORSE, p)
     if apart and one.p <= alpha:
         return Judged(one, Verdict.UNDECIDED, p, ALONE)

@@ -34,8 +34,9 @@ class Checked:
         where: temperature, load and group of requests.
         why: what was found, in words.
         base, new: values; None where there are none.
-        ratio, low, high: new / base with its 95 % interval, what A/A runs add included.
+        ratio, low, high: new / base with its interval, what A/A runs add included.
         allowed: the ratio at which it is as bad as it may be; None where nothing is measured.
+        level: coverage of the interval.
     """
 
     what: str
@@ -48,6 +49,7 @@ class Checked:
     low: float | None = None
     high: float | None = None
     allowed: float | None = None
+    level: float = LEVEL
 
 
 def decide(
@@ -80,9 +82,9 @@ def decide(
     measure = MEASURES.get(check.metric)
     counted = measure is not None and not measure.timed
     if counted and noise.exact:
-        worse = _worse(value, allowed, up)
+        broken = worse(value, allowed, up)
         changed = "A/A runs count the same in every request, and this one does not"
-        return told(Outcome.FAIL if worse else Outcome.PASS, changed)
+        return told(Outcome.FAIL if broken else Outcome.PASS, changed)
     if ratio.low is None or ratio.high is None:
         return told(Outcome.INCONCLUSIVE, ratio.method)
     if check.allow == 0:
@@ -92,13 +94,13 @@ def decide(
     low, high = _widened(ratio.low, ratio.high, noise.width(LEVEL))
     told = partial(_told, replace(shown, low=low, high=high))
     # Not worse than allowed at the bad end of the interval.
-    if not _worse(low if up else high, allowed, up):
+    if not worse(low if up else high, allowed, up):
         return told(Outcome.PASS, "not worse than allowed")
     level = 1 - 2 * alpha
     wide = made.ratio(seed, level)
     if wide.low is not None and wide.high is not None:
         least, most = _widened(wide.low, wide.high, noise.width(level))
-        if _worse(most if up else least, allowed, up):
+        if worse(most if up else least, allowed, up):
             return told(Outcome.FAIL, f"worse than allowed, at {alpha:g}")
     return told(Outcome.INCONCLUSIVE, "the interval holds what is allowed: more prompts decide")
 
@@ -114,7 +116,8 @@ def _told(shown: Checked, outcome: Outcome, why: str) -> Checked:
     return replace(shown, outcome=outcome, why=why)
 
 
-def _worse(ratio: float, allowed: float, up: bool) -> bool:
+def worse(ratio: float, allowed: float, up: bool) -> bool:
+    """Whether a ratio is on the bad side of what is allowed."""
     return ratio < allowed if up else ratio > allowed
 
 

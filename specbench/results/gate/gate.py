@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from specbench.results.comparable import require_comparable
 from specbench.results.compare.compare import WAY_ON, require_requests
 from specbench.results.compare.joined import Joined, join
-from specbench.results.compare.sides import RunRows, Side, matched
+from specbench.results.compare.sides import RunRows, Side, matched, stopped_early
 from specbench.results.compare.split import SOUND, Group, groups
 from specbench.results.gate.always import fidelity, success
 from specbench.results.gate.decide import Checked, Outcome, decide
@@ -74,6 +74,7 @@ def gate(
         taken = require_comparable(manifests, assume_same, lifted=lifted, way_on=WAY_ON)
         notes += [f"taken as equal, not known: {', '.join(taken)}"] if taken else []
         notes += [f"allowed to differ: {', '.join(lifted)}"] if lifted else []
+    notes += stopped_early(base, new)
     for other in again:
         require_comparable([base.manifest, other.manifest], True, way_on=WAY_ON)
     return [
@@ -113,10 +114,11 @@ def _measured(
             if group.name == SOUND:
                 continue
             found = known.get(group, NOTHING)
-            where = _place(group)
+            where = place(group)
             yield decide(check, joined, rows, found, where, base.manifest.seed, rules.alpha)
 
 
-def _place(group: Group) -> str:
+def place(group: Group) -> str:
+    """A group of requests in words."""
     load = f", load {group.concurrency}" if group.concurrency != 1 else ""
     return f"T={group.temperature:g}{load}, {group.name}"

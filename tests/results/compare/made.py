@@ -65,6 +65,8 @@ def row(item: str, name: str, *, committed=10, steps=5, ms=100.0, first=50.0, **
         "visited": "",
         "overlap": "",
         "degenerate": 0,
+        "scored_by": "",
+        "score": "",
     }
     return made | changes
 
