@@ -17,8 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from specbench.stats.bootstrap import Statistic, of_totals
-from specbench.stats.resamples import Array
+from specbench.stats.resamples import Array, Statistic, of_totals
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,4 +94,5 @@ def unit_labels(rows: pd.DataFrame, *, timed: bool, apart: bool) -> pd.Series[An
 def summed(labels: pd.Series[Any], values: pd.Series[Any]) -> Array:
     """Sum of values, none of them unknown, by unit in order of first appearance."""
     places, units = pd.factorize(labels)
-    return np.bincount(places, values.to_numpy(np.float64), len(units))
+    totals: Array = np.bincount(places, values.to_numpy(np.float64), len(units)).astype(np.float64)
+    return totals
