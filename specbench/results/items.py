@@ -21,7 +21,7 @@ OVERLAP = ("visited", "overlap")
 """Draft positions at which both laws are on record, and their sum of min(target, draft)."""
 
 SCORES = ("scored_by", "score")
-"""The quality metric of an answer, and what it scored: chrF2 of 0 to 100, or wrong 0 and right 1."""
+"""The quality metric of an answer, and its score: chrF2 of 0 to 100, or wrong 0 and right 1."""
 
 COLUMNS = (
     *("suite", "item", "turn", "category", "split", "temperature", "repeat", "concurrency"),

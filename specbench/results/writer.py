@@ -12,8 +12,8 @@ from specbench.core.arm import ArmMemory
 from specbench.core.manifest import SCHEMA_VERSION
 from specbench.core.trace import Tick, Trace, Window
 from specbench.errors import SpecbenchError, UsageError
-from specbench.results.lock import require_lock
 from specbench.results.codec import encode_ticks, encode_trace, encode_windows, line
+from specbench.results.lock import require_lock
 from specbench.results.store import RunFolder
 
 

@@ -89,7 +89,8 @@ def test_pooled_cells_and_single_suites_are_two_families():
         tests = at(found, arm, suite=suite).verdict.tests
         return {round(test.alpha, 12) for test in tests if test.name != "support"}
 
-    # The two families share alpha. Plain holds no evidence here. Four tests each: pit, surprisal, draft bias and e-process.
+    # The two families share alpha. Plain holds no evidence here. Four tests each: pit, surprisal,
+    # draft bias and e-process.
     for arm in ("exact", "loose"):
         assert alphas(arm, ALL_SUITES) == {round(0.02 / 2 / 2 / 4, 12)}
         for suite in SUITES:

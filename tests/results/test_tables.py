@@ -181,6 +181,4 @@ def test_failed_items_have_empty_cells_and_harmless_text():
     text = csv_text(ITEM_COLUMNS, item_rows(found))
     row = next(csv.DictReader(io.StringIO(text)))
     assert row["error"] == '\'=1+1, "x" second line'
-    assert [row[name] for name in ("output_tokens", "steps", "accepted", "decode_ns")] == [
-        ""
-    ] * 4
+    assert [row[name] for name in ("output_tokens", "steps", "accepted", "decode_ns")] == [""] * 4

@@ -1,10 +1,10 @@
 """Drafts that were measured at several K, held against each other at equal K or each at its best.
 
-A draft is what arms of one run have in common that differ in K alone. The best K is the one with the
-least decode time per token, and so the largest speed-up. Whoever picks the best of several and reads
-its figure off the same prompts reads too much: the largest of several noisy figures is large by luck
-as well. So half of the prompts choose, and the other half are compared. Which half a prompt is in
-follows from the hash of its name: it is the same in every comparison of these prompts.
+A draft is what arms of one run have in common that differ in K alone. The best K is the one with
+the least decode time per token, and so the largest speed-up. Whoever picks the best of several and
+reads its figure off the same prompts reads too much: the largest of several noisy figures is large
+by luck as well. So half of the prompts choose, and the other half are compared. Which half a prompt
+is in follows from the hash of its name: it is the same in every comparison of these prompts.
 """
 
 from __future__ import annotations

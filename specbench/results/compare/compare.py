@@ -1,4 +1,4 @@
-"""A comparison: pairs of arms, their measures by group, what may be said, and what to know first."""
+"""A comparison: pairs of arms, their measures by group, what may be said and known first."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from specbench.core.arm import PLAIN
 from specbench.errors import NotComparable
 from specbench.results.comparable import require_comparable
-from specbench.results.compare.contrast import contrast
 from specbench.results.compare.at_k import Pair, pairs_at
+from specbench.results.compare.contrast import contrast
 from specbench.results.compare.details import DETAILS, detailed
 from specbench.results.compare.fidelity import Fidelity, fidelity, words
 from specbench.results.compare.joined import Joined, join
@@ -157,7 +157,9 @@ def _drift(base: Side, new: Side, joined: Joined, seed: int) -> list[str]:
     if not joined.apart:
         return []
     if not (len(base.plain) and len(new.plain)):
-        return ["times are of two occasions, and there is no plain arm in both to hold them against"]
+        return [
+            "times are of two occasions, and there is no plain arm in both to hold them against"
+        ]
     plain = [_plain(side) for side in (base, new)]
     beside = join(*plain)
     if beside.rows.empty:
@@ -184,4 +186,3 @@ def _why_nothing(joined: Joined) -> str:
     if joined.other_prompt:
         return "their prompts differ: other suites, templates or earlier answers"
     return "run them on the same suites, split, temperatures and concurrency"
-

@@ -56,7 +56,7 @@ def _parsed(source: Path | io.StringIO, path: Path, hint: str) -> pd.DataFrame:
     """A table with numbers as numbers; ``path`` is what errors name."""
     try:
         rows = pd.read_csv(
-            source, dtype={name: str for name in TEXT}, keep_default_na=False, na_values=[""]
+            source, dtype=dict.fromkeys(TEXT, str), keep_default_na=False, na_values=[""]
         )
     except (OSError, ValueError) as error:
         raise ResultError(f"{path}: cannot be read: {error}", hint) from error

@@ -11,7 +11,6 @@ from specbench.results.compare.contrast import Contrast
 from specbench.stats.multiplicity import holm
 from specbench.stats.power import ALPHA
 
-
 ALONE = "a difference if it were the only test; fewer measures or more prompts decide"
 DISAGREE = "interval and swap test do not agree; more prompts decide"
 

@@ -73,7 +73,10 @@ def _of(row: SummaryRow) -> tuple[Outcome, str]:
     if word.startswith(HOLDS) or row.lossless in (LOSSY, MEANINGLESS):
         return Outcome.PASS, word or f"the rule is {row.lossless}"
     if not word:
-        return Outcome.INCONCLUSIVE, "nothing to judge it by: specbench fidelity RUN --reference MODEL"
+        return (
+            Outcome.INCONCLUSIVE,
+            "nothing to judge it by: specbench fidelity RUN --reference MODEL",
+        )
     return Outcome.INCONCLUSIVE, row.fidelity or row.identity_detail or word
 
 

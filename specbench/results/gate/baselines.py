@@ -145,9 +145,7 @@ def _member(run: str, out: Path) -> RunFolder:
             f"{folder.path} is not in {out}", f"a baseline's runs lie beside {FILE}: copy it there"
         )
     if not folder.items.is_file():
-        raise UsageError(
-            f"{folder.items} is not there", f"type: specbench rescore {folder.path}"
-        )
+        raise UsageError(f"{folder.items} is not there", f"type: specbench rescore {folder.path}")
     return folder
 
 

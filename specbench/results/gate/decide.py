@@ -64,8 +64,8 @@ def decide(
     """Hold one group of requests against what is allowed.
 
     Passed where the 95 % interval shows that it is not worse than allowed. Failed where the
-    interval of coverage 1 - 2 ``alpha`` shows that it is, which is made for a chance of ``alpha`` of
-    a false failure at the border. Counts that A/A runs repeat exactly need no interval.
+    interval of coverage 1 - 2 ``alpha`` shows that it is, which is made for a chance of ``alpha``
+    of a false failure at the border. Counts that A/A runs repeat exactly need no interval.
     """
     made = totals_of(check.metric, joined, rows)
     if isinstance(made, Absent):

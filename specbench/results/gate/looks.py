@@ -1,8 +1,8 @@
 """A check while its data still come in: several looks, which together err as often as one.
 
 Passing and failing are both errors that can be made, and each spends its own rate over the looks
-(``stats.spending``): ``alpha`` of a gate on false failures, and what lies outside of one end of a 95
-% interval on false passes. Bounds are the jackknife's, by Student's t (``stats.jackknife``).
+(``stats.spending``): ``alpha`` of a gate on false failures, and what lies outside of one end of a
+95 % interval on false passes. Bounds are the jackknife's, by Student's t (``stats.jackknife``).
 """
 
 from __future__ import annotations
@@ -117,7 +117,9 @@ def _judged(
     tail = look.tail(FALSE_PASS)
     half = found.half_width(tail)
     if not (half < WIDE and math.isfinite(found.value)):
-        return replace(shown, why=f"{found.units} {what} do not show how much they differ; more decide")
+        return replace(
+            shown, why=f"{found.units} {what} do not show how much they differ; more decide"
+        )
     assert shown.allowed is not None
     border = math.log(shown.allowed)
     low, high = math.exp(found.value - half), math.exp(found.value + half)
@@ -139,7 +141,7 @@ def _at(look: Look) -> str:
 
 
 def _needed(found: Estimate, border: float, half: float) -> float:
-    """Times as much data as there is that bring the bound to the border; errors fall as 1/sqrt n."""
+    """Times as much data as there is that bring the bound there; errors fall as 1/sqrt n."""
     distance = abs(found.value - border)
     return (half / distance) ** 2 if distance else math.inf
 
@@ -147,7 +149,8 @@ def _needed(found: Estimate, border: float, half: float) -> float:
 def _what_decides(
     shown: Checked, up: bool, units: int, needed: float, look: Look, what: str
 ) -> str:
-    assert shown.low is not None and shown.high is not None
+    assert shown.low is not None
+    assert shown.high is not None
     bad = 1 - shown.low if up else shown.high - 1
     text = f"an allowed change of {100 * bad:.1f} % would have passed"
     if needed > FAR:

@@ -42,8 +42,8 @@ class Check(_Border):
 class GateRules(_Border):
     """gate.toml.
 
-    ``alpha`` is the chance of a false failure that a check is made for. Fidelity and success rate are always
-    checked; ``allow_failures`` is the share of the baseline's requests that may be lost.
+    ``alpha`` is the chance of a false failure that a check is made for. Fidelity and success rate
+    are always checked; ``allow_failures`` is the share of the baseline's requests that may be lost.
     """
 
     schema_version: Literal[1] = 1
@@ -88,7 +88,9 @@ def checks_of(words: tuple[str, ...]) -> list[Check]:
             reason = (
                 error.errors(include_url=False)[0]["msg"]
                 if isinstance(error, ValidationError)
-                else "no share" if separator else "no allowed change"
+                else "no share"
+                if separator
+                else "no allowed change"
             )
             raise UsageError(
                 f"--check {word}: {reason}", "write it as metric=share: --check accept_length=2%"

@@ -69,7 +69,7 @@ def decide(
 
     Those whose interval against the leader lies below 1 are surely slower. If more than half are
     left then, the slowest go too, down to half, the larger half of an odd number. The last two are
-    never told apart by halving: one of them is surely slower, or they are close, or prompts run out.
+    never told apart by halving: one is surely slower, or they are close, or prompts run out.
 
     Args:
         entrants: everybody who is in the race; names are different.
@@ -113,9 +113,7 @@ def _surplus(
 ) -> list[Candidate]:
     """Those that halving drops, the slowest first; without an interval nobody is dropped."""
     free = [
-        one
-        for one in left[1:]
-        if one.name not in protected and ratios[one.name].low is not None
+        one for one in left[1:] if one.name not in protected and ratios[one.name].low is not None
     ]
     return free[::-1][: max(0, len(left) - room)]
 

@@ -1,4 +1,4 @@
-"""From the confirmation to a recommendation: the candidate where it was shown to pay, else plain."""
+"""From the confirmation to a recommendation: what was shown to pay, else plain."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def recommend(
     if speed.low is not None and speed.low > 1:
         text = f"{candidate.name} is recommended: {_times(speed)} plain on {_basis(found)}"
         text += _beside(found)
-        return Recommended(load, candidate.name, candidate.k, candidate.nodes, True, _said(load, text))
+        return Recommended(
+            load, candidate.name, candidate.k, candidate.nodes, True, _said(load, text)
+        )
     if found.plain_refused:
         text = f"{seen}, which is not shown to pay, but plain: {found.plain_refused}"
         return Recommended(

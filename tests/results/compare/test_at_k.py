@@ -69,7 +69,7 @@ def test_the_prompts_that_are_compared_have_no_say(run):
 
 
 def test_luck_that_chose_is_not_in_the_figure(tmp_path):
-    """Two arms that take equally long: the better one by luck is not faster where it is compared."""
+    """Two arms that take equally long: the better one by luck is not faster when compared."""
     arms = [arm("plain"), arm("a", k=1), arm("b", k=2), arm("c", drafter="ngram", k=2)]
     ratios = []
     for seed in range(6):

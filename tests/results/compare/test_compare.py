@@ -47,7 +47,9 @@ def test_values_are_ratios_of_totals(one_run):
     measured = by_measure(found)
     steps = sum(4 + number % 3 for number in range(12))
     assert steps == 60
-    values = {name: (one.contrast.base.value, one.contrast.new.value) for name, one in measured.items()}
+    values = {
+        name: (one.contrast.base.value, one.contrast.new.value) for name, one in measured.items()
+    }
     assert values["accept_length"] == (2.0, 3.0)
     assert values["accept_rate"] == (pytest.approx(1 / 3), pytest.approx(2 / 3))
     # 600 ms for 120 tokens against 600 ms for 180.
@@ -98,7 +100,9 @@ def test_the_swap_test_is_exact_and_adjusted_for_the_measures_of_the_group(one_r
 def test_equal_sides_show_no_difference(tmp_path):
     rows = [row(item, name) for item in ITEMS for name in ("plain", "a", "b")]
     write_run(tmp_path / "r", rows)
-    for one in by_measure(run(opened(tmp_path / "r", "a"), opened(tmp_path / "r", "b"))[0]).values():
+    for one in by_measure(
+        run(opened(tmp_path / "r", "a"), opened(tmp_path / "r", "b"))[0]
+    ).values():
         assert one.verdict is Verdict.NO_DIFFERENCE
         assert (one.contrast.ratio.value, one.p) == (1.0, 1.0)
 
@@ -183,7 +187,7 @@ def test_splits_keep_a_cliff_in_sight(tmp_path):
     ):
         (found,) = run(*sides, by=by, measures=["itl"])
         ratios = {p.group.name: p.judged[0].contrast.ratio.value for p in found.parts}
-        assert list(ratios)[0] == "all"
+        assert next(iter(ratios)) == "all"
         assert ratios[worse] == pytest.approx(3, rel=0.01)
         assert ratios[better] == pytest.approx(0.9, rel=0.01)
     assert [p.group.name for p in run(*sides, by="suite")[0].parts] == ["all"]
@@ -264,7 +268,7 @@ class TestTwoRuns:
     def test_other_identities_are_refused_by_key_unless_allowed(self, two):
         other = replace(two[1].manifest, identity=replace(IDENTITY, dtype="bfloat16", device="gpu"))
         changed = replace(two[1], manifest=other)
-        with pytest.raises(NotComparable, match="dtype.*device") as refused:
+        with pytest.raises(NotComparable, match=r"dtype.*device") as refused:
             run(two[0], changed)
         assert "--allow" in refused.value.hint
         with pytest.raises(NotComparable) as refused:

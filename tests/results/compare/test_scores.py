@@ -30,7 +30,7 @@ def test_h11_right_and_wrong_by_mcnemar(tmp_path):
     one = found.contrast
     assert (one.base.value, one.new.value) == (9 / 12, 4 / 12)
     assert one.ratio.value == pytest.approx(-5 / 12)
-    # 2 (C(7, 0) + C(7, 1)) / 2^7.
+    # Both tails of the binomial: none or one of 7.
     assert one.p == pytest.approx(16 / 128)
     assert found.verdict is not Verdict.WORSE
 

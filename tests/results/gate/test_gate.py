@@ -58,7 +58,9 @@ def test_speedup_at_both_sides_of_what_is_allowed(tmp_path, base, slow, outcome)
 
 def test_a_ratio_of_which_less_is_better(tmp_path):
     rows = [row(item, name, first=ms + n) for n, item in enumerate(ITEMS) for name, ms in AB]
-    write_run(tmp_path / "r", rows, summary=[summary_row("a", "passed"), summary_row("b", "passed")])
+    write_run(
+        tmp_path / "r", rows, summary=[summary_row("a", "passed"), summary_row("b", "passed")]
+    )
     pair = opened(tmp_path / "r", "a"), opened(tmp_path / "r", "b")
     assert outcomes(gate(*pair, rules(("ttft", 0.1))))["ttft"] is FAIL
     assert outcomes(gate(*pair, rules(("ttft", 0.3))))["ttft"] is PASS
@@ -198,7 +200,8 @@ class TestRules:
     def test_a_file(self, tmp_path):
         path = tmp_path / "gate.toml"
         path.write_text(
-            'schema_version = 1\nalpha = 0.01\n[[check]]\nmetric = "itl"\nallow = 0.1\nby = "suite"\n'
+            "schema_version = 1\nalpha = 0.01\n"
+            '[[check]]\nmetric = "itl"\nallow = 0.1\nby = "suite"\n'
         )
         found = read_rules(path)
         assert (found.alpha, found.allow_failures) == (0.01, 0)

@@ -132,7 +132,13 @@ def test_who_may_not_be_recommended_is_not_confirmed():
 
 @pytest.mark.parametrize(
     ("first", "available", "rungs"),
-    [(4, 16, (4, 8, 16)), (5, 12, (5, 10, 12)), (20, 12, (12,)), (12, 12, (12,)), (1, 3, (1, 2, 3))],
+    [
+        (4, 16, (4, 8, 16)),
+        (5, 12, (5, 10, 12)),
+        (20, 12, (12,)),
+        (12, 12, (12,)),
+        (1, 3, (1, 2, 3)),
+    ],
 )
 def test_rungs_double_and_end_with_all_prompts(first, available, rungs):
     assert ladder(first, available) == rungs

@@ -16,9 +16,7 @@ K3 = named("ngram", 3)
 
 def confirmed(low, value, high, **changes):
     figures = {"speedup": Figure(value, "x", low, high, 20)}
-    return replace(
-        Confirmed(4, "run", K3.name, "", "test", 20, figures), **changes
-    )
+    return replace(Confirmed(4, "run", K3.name, "", "test", 20, figures), **changes)
 
 
 def test_an_interval_above_1_recommends_the_candidate():
