@@ -5,27 +5,33 @@ README.md and docs/fidelity.md: runs in results/, results/selftest.json (``specb
 runs, results/llamacpp_agreement.json (``scripts/llamacpp_agreement.py``) and the launchers.
 docs/performance.md: results/bench.json, results/evidence.json and results/drafting.json
 (``scripts/bench --json``, the latter two with ``--only evidence_share`` and ``--only drafting``).
-docs/drafters.md: the catalogue and a run of drafters. docs/training.md: the schema of recipes.
-docs/comparing.md: the readers of foreign formats.
+docs/drafters.md: the catalogue and a run of drafters. docs/training.md: the schema of recipes, the
+cards of the heads that ship and the reference run. docs/comparing.md: readers of foreign formats.
 """
 
 from __future__ import annotations
 
 import io
-import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 from drafter_sections import drafter_options, drafter_table
+from figure_sections import (
+    agreement,
+    bench_table,
+    black_box,
+    drafting_table,
+    evidence_table,
+    selftest_tables,
+)
 from import_sections import import_formats
 from recipe_sections import recipe_keys
 from rich.console import Console
+from training_sections import measured_table, zoo_table
 
-from specbench.cli.rows import markdown
 from specbench.core.arm import ArmSpec
 from specbench.core.manifest import Manifest
 from specbench.engines.servers.paste import pasteable
@@ -101,6 +107,12 @@ def reference_table() -> str:
     )
 
 
+def heads_measured() -> str:
+    """The heads that ship, in the reference run."""
+    summary, path = committed_run("reference")
+    return f"{measured_table(summary)}\n\n{measured_on(summary)} {with_files(path)}"
+
+
 PASTED = {
     "vllm": ("meta-llama/Llama-3.1-8B-Instruct", "eagle3", "rejection"),
     "sglang": ("meta-llama/Llama-3.1-8B-Instruct", "eagle3", "target_match"),
@@ -163,16 +175,6 @@ def engines_output() -> str:
     return "\n".join([*table_lines(table), "", *footnoted(table), "", f"Files: {files}."])
 
 
-def evidence_table() -> str:
-    """What evidence costs, from results/evidence.json."""
-    return figure_table("evidence.json")
-
-
-def bench_table() -> str:
-    """The figures of scripts/bench."""
-    return figure_table("bench.json")
-
-
 def drafters_table() -> str:
     """Every drafter of the newest run of drafters, over all suites."""
     summary, path = committed_run("drafters")
@@ -189,58 +191,6 @@ def drafters_table() -> str:
     )
 
 
-def drafting_table() -> str:
-    """What drafting, trees and replay cost, a line for every figure."""
-    path = ROOT / "results" / "drafting.json"
-    figures: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    threads = figures.pop("torch_threads")
-    lines = ["| figure | of | measured |", "| --- | --- | --- |"]
-    for figure, values in figures.items():
-        lines += [f"| `{figure}` | {of} | {_short(value)} |" for of, value in values.items()]
-    return "\n".join([*lines, "", f"{threads} threads, float32, SmolLM2-135M-Instruct."])
-
-
-def figure_table(name: str) -> str:
-    """A table of measured figures from a file of results/."""
-    path = ROOT / "results" / name
-    figures: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    lines = ["| figure | measured |", "| --- | --- |"]
-    for figure, value in figures.items():
-        if isinstance(value, dict):
-            text = ", ".join(f"{key}: {_short(entry)}" for key, entry in value.items())
-        else:
-            text = _short(value)
-        lines.append(f"| `{figure}` | {text} |")
-    return "\n".join(lines)
-
-
-def _short(value: object) -> str:
-    return (
-        f"{value:.3g}"
-        if isinstance(value, float) and value < 100
-        else (f"{value:.0f}" if isinstance(value, float) else str(value))
-    )
-
-
-def selftest_tables() -> str:
-    """Level and power of the fidelity tests, from results/selftest.json."""
-    rows: list[dict[str, Any]] = json.loads((ROOT / "results" / "selftest.json").read_text("utf-8"))
-    parts = []
-    for setting in dict.fromkeys(row["setting"] for row in rows):
-        chosen = [row for row in rows if row["setting"] == setting]
-        shown = [{k: v for k, v in row.items() if k != "setting"} for row in chosen]
-        parts.append(f"{setting}:\n\n{markdown(shown)}")
-    return "\n\n".join(parts)
-
-
-def black_box() -> str:
-    """How soon a replay finds what a black box does wrong, from results/black_box.json."""
-    found: dict[str, Any] = json.loads((ROOT / "results" / "black_box.json").read_text("utf-8"))
-    settings = ", ".join(f"{name}={value:g}" for name, value in found["settings"].items())
-    tables = f"{markdown(found['power'])}\n\nFalse alarms:\n\n{markdown(found['false_alarms'])}"
-    return f"{tables}\n\n`{found['command']}`: {settings.replace('_', ' ')}."
-
-
 def rules_table() -> str:
     """Speed and price of four rules, and every verdict, from the newest complete run of rules."""
     summary, path = committed_run("rules")
@@ -253,20 +203,6 @@ def rules_table() -> str:
             "",
             f"{measured_on(summary)} {with_files(path)}",
         ]
-    )
-
-
-def agreement() -> str:
-    """How far llama.cpp on quantised weights is from a float32 replay."""
-    path = ROOT / "results" / "llamacpp_agreement.json"
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    share = found["greedy_first_choice"] / found["greedy_tokens"]
-    return (
-        f"Against a float32 replay of its plain outputs: {found['greedy_first_choice']} of "
-        f"{found['greedy_tokens']} greedy tokens ({share:.1%}) are the first choice there; "
-        f"KL(server, replay) is {found['kl_nats']:.2g} ± {found['kl_error']:.1g} nats per token "
-        f"over {found['sampled_tokens']} sampled tokens. Nothing is asserted of that: the server "
-        "rounds activations for its quantised kernels."
     )
 
 
@@ -289,6 +225,10 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "drafting": drafting_table,
     },
     "docs/comparing.md": {"import formats": import_formats},
-    "docs/training.md": {"recipe keys": recipe_keys},
+    "docs/training.md": {
+        "recipe keys": recipe_keys,
+        "zoo": zoo_table,
+        "measured": heads_measured,
+    },
     "docs/fidelity.md": {"rules": rules_table, "selftest": selftest_tables, "blackbox": black_box},
 }
