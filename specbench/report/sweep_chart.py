@@ -71,8 +71,9 @@ def _mark(axes: object, summary: SweepSummary, plain: list[Standing]) -> None:
             axes.annotate(  # type: ignore[attr-defined]
                 f"from load {one.load} on speculation does not pay",
                 point,
-                (14, 10),
+                (0, 16),
                 textcoords="offset points",
+                ha="center",
                 fontsize=8,
                 color=COLOURS[4],
             )

@@ -236,7 +236,7 @@ def test_objectives_keep_a_candidate_from_winning(bench, capsys):
         "--slo",
         "itl=12.5ms",
         "--limit",
-        4,
+        6,
         "--name",
         "slo",
         "--max-minutes",

@@ -9,9 +9,9 @@ from specbench.core.arm import PLAIN
 from specbench.experiment.sweep.steps import CHOOSING, CONFIRMING
 from specbench.experiment.sweep.sweep import Sweep
 from specbench.report.sweep import sweep_csv, sweep_markdown
+from specbench.results.fidelity import LOSSY
 from specbench.results.store import write_atomic
-from specbench.results.summarise import figure_of
-from specbench.results.summary import Figure
+from specbench.results.summary import Figure, figure_of
 from specbench.results.sweep.candidates import WITHOUT, Candidate
 from specbench.results.sweep.course import CONFIRM, SCOUT, Course
 from specbench.results.sweep.halving import Decision
@@ -185,7 +185,7 @@ class _Load:
             "plain_device": plain["tokens_per_s_device"],
         }
         if runner:
-            figures["runner"] = figure_of(seen.against(runner, best.name))
+            figures["runner"] = figure_of(seen.against(runner, best.name).times)
         traces = seen.traces(best.name)
         windows = [
             window
@@ -201,6 +201,7 @@ class _Load:
             split=CONFIRMING,
             prompts=seen.prompts,
             figures=figures,
+            p=seen.against(best.name, PLAIN).p,
             refused=seen.refused(best.name),
             plain_refused=seen.refused(PLAIN),
             guards=tuple(sorted(set(seen.row(best.name).guards) - EXPLAINED)),
@@ -216,8 +217,10 @@ class _Load:
         return recommend(self.load, self.course.best, self.confirmed(), reasons)
 
     def warnings(self) -> Iterator[str]:
-        """What to know: contexts apart, what the confirmation's guards say."""
-        confirmed = self.seen.get(CONFIRM)
+        """What to know: rules that change the output, what the confirmation's guards say."""
+        confirmed, best = self.seen.get(CONFIRM), self.course.best
         if confirmed is not None:
+            if best is not None and confirmed.row(best.name).lossless == LOSSY:
+                yield f"load {self.load}: the rule of {best.name} is lossy: its speed has a price"
             for line in confirmed.summary.warnings:
                 yield f"load {self.load}, confirmation: {line}"

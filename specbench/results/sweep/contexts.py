@@ -113,4 +113,3 @@ def _turned(ratio: Quantity) -> Quantity:
 
 def _prompts(rows: pd.DataFrame) -> int:
     return len(rows[["suite", "item"]].drop_duplicates())
-

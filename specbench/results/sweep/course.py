@@ -11,7 +11,7 @@ from typing import Protocol
 
 from specbench.core.quantity import Quantity
 from specbench.results.sweep.candidates import WITHOUT, Candidate
-from specbench.results.sweep.halving import Decision, Entrant, decide
+from specbench.results.sweep.halving import Decision, Entrant, Ratio, decide
 
 SCOUT, RUNG, CONFIRM = "scout", "rung", "confirm"
 MARGIN = 0.25
@@ -25,7 +25,7 @@ class Seen(Protocol):
         """Times plain, paired."""
         ...
 
-    def against(self, name: str, other: str) -> Quantity:
+    def against(self, name: str, other: str) -> Ratio:
         """Times the other one, paired."""
         ...
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from specbench.core.quantity import Quantity
 from specbench.results.sweep.candidates import Candidate
+from specbench.stats.power import ALPHA
 
 CLOSE = 0.02
 """Relative difference in speed that decides nothing: between equals the smaller draft is taken."""
@@ -25,8 +26,34 @@ ONE_LEFT = "one is left"
 ALIKE = f"those left are within {CLOSE:.0%} of each other"
 NOBODY = "no candidate may be recommended"
 
-Against = Callable[[str, str], Quantity]
-"""(candidate, leader) -> how many times as fast as the leader it is, paired."""
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How many times as fast as another one a candidate is, paired.
+
+    Attributes:
+        times: the ratio with its interval.
+        p: two-sided, of swapping both inside each unit; None where nothing can be tested.
+    """
+
+    times: Quantity
+    p: float | None
+
+    @property
+    def slower(self) -> bool:
+        """Whether it surely is: interval and swap test agree, as in every comparison here."""
+        tested = self.p is not None and self.p <= ALPHA
+        return tested and self.times.high is not None and self.times.high < 1
+
+    @property
+    def alike(self) -> bool:
+        """Whether both are equally fast for all that matters."""
+        low, high = self.times.low, self.times.high
+        return low is not None and high is not None and low >= 1 - CLOSE and high <= 1 + CLOSE
+
+
+Against = Callable[[str, str], Ratio]
+"""(candidate, leader) -> its ratio."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +94,10 @@ def decide(
 ) -> Decision:
     """One round.
 
-    Those whose interval against the leader lies below 1 are surely slower. If more than half are
-    left then, the slowest go too, down to half, the larger half of an odd number. The last two are
-    never told apart by halving: one is surely slower, or they are close, or prompts run out.
+    Those whose interval against the leader lies below 1 are surely slower, if a swap test says so
+    too. If more than half are left then, the slowest go too, down to half, the larger half of an
+    odd number. The last two are never told apart by halving: one of them is surely slower, or they
+    are close, or prompts run out.
 
     Args:
         entrants: everybody who is in the race; names are different.
@@ -88,7 +116,7 @@ def decide(
     order = [one.candidate for one in sorted(racing, key=_place)]
     leader = order[0]
     ratios = {one.name: against(one.name, leader.name) for one in order[1:]}
-    dropped |= {name: _slower(SURELY, q) for name, q in ratios.items() if _below(q)}
+    dropped |= {name: _slower(SURELY, q) for name, q in ratios.items() if q.slower}
     left = [one for one in order if one.name not in dropped]
     for one in _surplus(left, max(LAST, -(-len(order) // 2)), ratios, protected):
         dropped[one.name] = _slower(PROBABLY, ratios[one.name])
@@ -101,43 +129,36 @@ def _place(entrant: Entrant) -> tuple[float, tuple[int, int]]:
     return -entrant.speed, entrant.candidate.size
 
 
-def _below(ratio: Quantity) -> bool:
-    return ratio.high is not None and ratio.high < 1
-
-
 def _surplus(
     left: Sequence[Candidate],
     room: int,
-    ratios: Mapping[str, Quantity],
+    ratios: Mapping[str, Ratio],
     protected: Collection[str],
 ) -> list[Candidate]:
     """Those that halving drops, the slowest first; without an interval nobody is dropped."""
     free = [
-        one for one in left[1:] if one.name not in protected and ratios[one.name].low is not None
+        one
+        for one in left[1:]
+        if one.name not in protected and ratios[one.name].times.low is not None
     ]
     return free[::-1][: max(0, len(left) - room)]
 
 
 def _decision(
-    left: Sequence[Candidate], ratios: Mapping[str, Quantity], dropped: Mapping[str, str]
+    left: Sequence[Candidate], ratios: Mapping[str, Ratio], dropped: Mapping[str, str]
 ) -> Decision:
     if len(left) == 1:
         return Decision(left[0].name, (left[0].name,), dropped, True, ONE_LEFT)
-    if all(_alike(ratios[one.name]) for one in left[1:]):
+    if all(ratios[one.name].alike for one in left[1:]):
         first = min(left, key=lambda one: one.size)
         kept = (first.name, *(one.name for one in left if one != first))
         return Decision(first.name, kept, dropped, True, ALIKE)
     return Decision(left[0].name, tuple(one.name for one in left), dropped)
 
 
-def _alike(ratio: Quantity) -> bool:
-    if ratio.low is None or ratio.high is None:
-        return False
-    return ratio.low >= 1 - CLOSE and ratio.high <= 1 + CLOSE
-
-
-def _slower(word: str, ratio: Quantity) -> str:
-    text = f"{word}: {ratio.number():.2f}x the leader"
-    if ratio.low is None or ratio.high is None:
+def _slower(word: str, ratio: Ratio) -> str:
+    times = ratio.times
+    text = f"{word}: {times.number():.2f}x the leader"
+    if times.low is None or times.high is None:
         return text
-    return f"{text} [{ratio.low:.2f}, {ratio.high:.2f}]"
+    return f"{text} [{times.low:.2f}, {times.high:.2f}]"

@@ -16,17 +16,26 @@ from specbench.metrics import acceptance, throughput
 from specbench.metrics.degenerate import sound_keys
 from specbench.metrics.goodput import TAIL, Objective, attainment, goodput
 from specbench.metrics.shorter import shorter_speedups
-from specbench.metrics.speedup import speedup
+from specbench.metrics.speedup import speedup, unit_totals
 from specbench.metrics.units import only, pairs
 from specbench.results.cells import whole_cell
+from specbench.results.fidelity import MEANINGLESS
 from specbench.results.read import Recorded, read_run
 from specbench.results.step_costs import arm_costs, step_costs
 from specbench.results.store import RunFolder
-from specbench.results.summarise import figure_of
-from specbench.results.summary import BROKEN, Figure, Summary, SummaryRow, read_summary
+from specbench.results.summary import (
+    BROKEN,
+    Figure,
+    Summary,
+    SummaryRow,
+    figure_of,
+    read_summary,
+)
 from specbench.results.sweep.candidates import Candidate
 from specbench.results.sweep.contexts import ContextChoice, by_context
+from specbench.results.sweep.halving import Ratio
 from specbench.stats.bootstrap import FEWEST_UNITS
+from specbench.stats.paired import permutation_ratio
 
 
 @dataclass
@@ -44,7 +53,7 @@ class Measured:
     folder: RunFolder
     objectives: Sequence[Objective] = ()
     alike: Sequence[str] = ()
-    _ratios: dict[tuple[str, str], Quantity] = field(default_factory=dict)
+    _ratios: dict[tuple[str, str], Ratio] = field(default_factory=dict)
     _figures: dict[str, dict[str, Figure]] = field(default_factory=dict)
     _choices: dict[tuple[str, ...], list[ContextChoice]] = field(default_factory=dict)
 
@@ -96,16 +105,19 @@ class Measured:
         rows = self.summary.rows
         return next(row for row in rows if (row.suite, row.arm) == (whole, name))
 
-    def against(self, name: str, other: str) -> Quantity:
+    def against(self, name: str, other: str) -> Ratio:
         """See ``Seen``: time per token of the other one, over that of this one."""
         if (name, other) not in self._ratios:
-            both = pairs(self.traces(name), self.traces(other))
-            self._ratios[name, other] = speedup(both, seed=self.manifest.seed)
+            both, seed = pairs(self.traces(name), self.traces(other)), self.manifest.seed
+            times, p = speedup(both, seed=seed), None
+            if times.low is not None:
+                p = permutation_ratio(*unit_totals(both, prefill=False).columns, seed=seed)
+            self._ratios[name, other] = Ratio(times, p)
         return self._ratios[name, other]
 
     def speed(self, name: str) -> Quantity:
         """See ``Seen``."""
-        return self.against(name, PLAIN)
+        return self.against(name, PLAIN).times
 
     def refused(self, name: str) -> str:
         """See ``Seen``: failed requests, an output that is not the target's, a missed objective."""
@@ -116,6 +128,8 @@ class Measured:
         word = self.row(name).identity
         if word.startswith(BROKEN):
             return f"its output is not the target's: {word}"
+        if self.row(name).lossless == MEANINGLESS:
+            return "its acceptance is made up, for timing"
         return self._missed(name)
 
     def _missed(self, name: str) -> str:

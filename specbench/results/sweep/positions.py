@@ -9,7 +9,7 @@ from specbench.core.trace import Trace, Window
 from specbench.metrics import tallies
 from specbench.metrics.profile import profile
 from specbench.metrics.totals import totals_of
-from specbench.results.summarise import figure_of
+from specbench.results.summary import figure_of
 from specbench.results.sweep.summary import Position
 
 

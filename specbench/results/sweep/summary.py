@@ -138,6 +138,7 @@ class Confirmed:
         prompts: behind the figures.
         figures: of the candidate, as in ``Standing``; plain_user and plain_device: plain's tokens
             per second; runner: how many times as fast as the candidate the runner-up was.
+        p: two-sided, of the swap test against plain; None where nothing could be tested.
         refused: why it may not be recommended; empty where it may.
         plain_refused: the same of plain.
         guards: reasons to distrust the figures.
@@ -151,6 +152,7 @@ class Confirmed:
     split: str
     prompts: int
     figures: Mapping[str, Figure]
+    p: float | None = None
     refused: str = ""
     plain_refused: str = ""
     guards: tuple[str, ...] = ()

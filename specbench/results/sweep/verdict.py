@@ -1,4 +1,4 @@
-"""From the confirmation to a recommendation: what was shown to pay, else plain."""
+"""From the confirmation to a recommendation: the candidate where that shows it pays, else plain."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from specbench.core.arm import PLAIN
 from specbench.results.summary import Figure
 from specbench.results.sweep.candidates import Candidate
 from specbench.results.sweep.summary import Confirmed, Recommended
+from specbench.stats.power import ALPHA
 
 
 def recommend(
@@ -16,7 +17,7 @@ def recommend(
     """The answer at one load.
 
     The candidate was named on other prompts, so that its interval on these is that of one planned
-    comparison. Where it does not lie above 1, plain is recommended.
+    comparison. Where it does not lie above 1, or a swap test disagrees, plain is recommended.
 
     Args:
         candidate: the one that was confirmed; None where none could be.
@@ -33,10 +34,11 @@ def recommend(
         return Recommended(load, "", 0, None, False, _said(load, text + found.plain_refused))
     if found.refused:
         return _plain(load, f"plain is recommended: {seen}, but {found.refused}")
-    if found.guards and speed.low is not None and speed.low > 1:
+    paid = speed.low is not None and speed.low > 1 and found.p is not None and found.p <= ALPHA
+    if found.guards and paid:
         what = ", ".join(found.guards)
         return _plain(load, f"plain is recommended: {seen}, but that is not to be trusted ({what})")
-    if speed.low is not None and speed.low > 1:
+    if paid:
         text = f"{candidate.name} is recommended: {_times(speed)} plain on {_basis(found)}"
         text += _beside(found)
         return Recommended(
@@ -52,7 +54,7 @@ def recommend(
             False,
             _said(load, f"{candidate.name} is recommended for its latencies alone: {text}"),
         )
-    return _plain(load, f"plain is recommended: {seen}, {_no_gain(speed)}")
+    return _plain(load, f"plain is recommended: {seen}, {_no_gain(found)}")
 
 
 def stops_paying(answers: Sequence[Recommended]) -> int | None:
@@ -101,7 +103,12 @@ def _beside(found: Confirmed) -> str:
     return text
 
 
-def _no_gain(speed: Figure) -> str:
-    if speed.low is None or speed.high is None:
+def _no_gain(found: Confirmed) -> str:
+    speed = found.figures["speedup"]
+    if speed.low is None or speed.high is None or found.p is None:
         return "without an interval: too few units to show a gain"
-    return "which is slower" if speed.high < 1 else "which shows no gain"
+    if speed.high < 1:
+        return "which is slower"
+    if speed.low > 1:
+        return f"but a swap test does not agree (p = {found.p:.2f}): more prompts decide"
+    return "which shows no gain"

@@ -7,6 +7,7 @@ import pytest
 from specbench.core.quantity import Quantity
 from specbench.results.sweep.candidates import WITHOUT, named
 from specbench.results.sweep.course import Setting, course, first_limit, ladder, plausible
+from specbench.results.sweep.halving import Ratio
 
 CANDIDATES = tuple(named("a", k) for k in (1, 2, 4, 8))
 LADDER = (4, 8, 16)
@@ -22,11 +23,12 @@ class Run:
         self.guess = predicted or {}
 
     def speed(self, name):
-        return self.against(name, "plain")
+        return self.against(name, "plain").times
 
     def against(self, name, other):
         ratio = self.speeds[name] / self.speeds[other]
-        return Quantity(ratio, "x", ratio * (1 - self.width), ratio * (1 + self.width), 0.95, 8)
+        ends = (ratio * (1 - self.width), ratio * (1 + self.width))
+        return Ratio(Quantity(ratio, "x", *ends, 0.95, 8), 0.01)
 
     def refused(self, name):
         return self.words.get(name, "")

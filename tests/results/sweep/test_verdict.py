@@ -16,7 +16,10 @@ K3 = named("ngram", 3)
 
 def confirmed(low, value, high, **changes):
     figures = {"speedup": Figure(value, "x", low, high, 20)}
-    return replace(Confirmed(4, "run", K3.name, "", "test", 20, figures), **changes)
+    return replace(
+        Confirmed(4, "run", K3.name, "", "test", 20, figures, p=None if low is None else 0.01),
+        **changes,
+    )
 
 
 def test_an_interval_above_1_recommends_the_candidate():
@@ -41,6 +44,13 @@ def test_anything_else_recommends_plain(interval, words):
     found = recommend(4, K3, confirmed(*interval))
     assert (found.name, found.k, found.pays) == ("plain", 0, False)
     assert found.sentence.endswith(f"{words}.")
+
+
+def test_a_swap_test_that_disagrees_recommends_plain():
+    # Three prompts under load may look like 1.85x: 2 / 2^3 is the smallest p they can have.
+    found = recommend(4, K3, confirmed(1.17, 1.85, 2.41, p=0.25))
+    assert found.name == "plain"
+    assert "a swap test does not agree (p = 0.25)" in found.sentence
 
 
 def test_figures_that_are_guarded_or_refused_recommend_plain():
