@@ -79,6 +79,8 @@ class Session:
         out: the folder of runs.
         resume: the run that is continued; None for a new one.
         budget_s: time to stay within, in seconds; None = no limit.
+        refuse: whether a budget that is too small for the fewest prompts ends the call; else they
+            are measured all the same.
         command: the command line, for the manifest.
         choice: how the arms' K came to be what they are, for the manifest.
     """
@@ -87,6 +89,7 @@ class Session:
     out: Path
     resume: RunFolder | None = None
     budget_s: float | None = None
+    refuse: bool = True
     command: Sequence[str] = ()
     choice: Mapping[str, object] = field(default_factory=dict)
     _recorded: Recorded | None = field(default=None, init=False)
@@ -224,6 +227,7 @@ class Session:
             lambda limit: self._cost(limit, speed),
             # With fewer prompts than requests at a time the load would be another one.
             fewest=max(FEWEST_ITEMS, self.prepared.starts, *self.prepared.conditions.concurrency),
+            refuse=self.refuse,
         )
 
     def _shrink(self, calibration: Calibration, hooks: Hooks) -> None:

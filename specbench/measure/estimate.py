@@ -109,6 +109,7 @@ def fit_budget(
     largest: int,
     cost: Callable[[int], Estimate],
     fewest: int = FEWEST_ITEMS,
+    refuse: bool = True,
 ) -> tuple[int, Estimate]:
     """The largest number of prompts per suite whose estimated cost is within the budget.
 
@@ -117,6 +118,7 @@ def fit_budget(
         largest: prompts per suite that were asked for.
         cost: the estimate for a number of prompts per suite.
         fewest: prompts per suite below which a run is refused; one for each server start at least.
+        refuse: whether it is; else so many are taken, whatever they cost.
 
     Raises:
         UsageError: not even ``fewest`` per suite fit.
@@ -127,6 +129,8 @@ def fit_budget(
         if found.seconds <= budget_s:
             return items, found
     least = cost(smallest)
+    if not refuse:
+        return smallest, least
     raise UsageError(
         f"a budget of {budget_s / 60:.1f} minutes is too small: {smallest} "
         f"prompts per suite take about {least.minutes:.1f} minutes ({least.basis})",

@@ -44,6 +44,7 @@ def test_budget_takes_as_many_prompts_as_fit():
     assert fit_budget(1000, 10, cost)[0] == 10
     with pytest.raises(UsageError, match="too small: 2 prompts per suite take about"):
         fit_budget(1.0, 10, cost)
+    assert fit_budget(1.0, 10, cost, refuse=False) == (2, cost(2))
 
 
 def test_server_starts_cost_time_and_a_budget_leaves_each_a_prompt():

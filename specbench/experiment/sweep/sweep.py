@@ -190,7 +190,13 @@ class Sweep:
         if old is None and step.kind != CONFIRM and not self._done_steps(load):
             budget = first_budget(self.state, load)
         return Session(
-            prepared, place, resume=old, budget_s=budget, command=self.command, choice=facts
+            prepared,
+            place,
+            resume=old,
+            budget_s=budget,
+            refuse=False,
+            command=self.command,
+            choice=facts,
         )
 
     def took(self, load: int, step: Step, seconds: float) -> None:

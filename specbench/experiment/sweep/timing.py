@@ -12,7 +12,7 @@ FEWEST = 6
 RACE = 0.5
 """Share of a load's time that its race may take; the rest is for its confirmation."""
 FIRST = 0.25
-"""Share that its first step may take, which gets fewer prompts for that."""
+"""Share that its first step may take, which gets fewer prompts for that, but never too few."""
 
 
 def time_left(state: SweepSummary, load: int) -> float | None:
