@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from specbench.results.gate.rules import GateRules
 
 NEUTRAL, FAILED, UNDECIDED = 0, 4, 5
-HOW_PAIRED = "type: specbench gate --paired EXPERIMENT --base ARM --new ARM"
 ON_INCONCLUSIVE = {"fail": FAILED, "pass": 0, "neutral": UNDECIDED}
 
 
@@ -119,47 +118,38 @@ def gate(
             raise UsageError(f"{path}: there is no such folder", "name one that exists")
     if calibrate is not None:
         return _calibrate(name, new, calibrate, out)
-    if paired is not None:
-        if base is None or arm is None or new is not None or name is not None:
-            raise UsageError("--paired holds two arms against each other", HOW_PAIRED)
+    if paired is not None or arm is not None or settings:
+        asked = (paired, base, arm) if new is None and name is None else None
         rules = _rules(config, checks)
-        return _told(
-            [_paired(paired, base, arm, rules, max_minutes, settings, out)],
-            form,
-            junit,
-            summary,
-            on_inconclusive,
-        )
-    if arm is not None or settings:
-        raise UsageError("--new and --set are for --paired", HOW_PAIRED)
-    if new is None or (name is None) == (base is None):
+        found = [_paired(asked, rules, max_minutes, settings, out)]
+    elif new is None or (name is None) == (base is None):
         raise UsageError(
             "what is held against what?",
             "type: specbench gate NEW --baseline NAME, or specbench gate NEW --base RUN",
         )
-    found = _gated(new, name, base, _rules(config, checks), out, allowed, assume_same)
-    return _told(found, form, junit, summary, on_inconclusive)
+    else:
+        found = _gated(new, name, base, _rules(config, checks), out, allowed, assume_same)
+    _write(found, form, junit, summary)
+    return _code(found, on_inconclusive)
 
 
 def _paired(
-    experiment: str,
-    base: str,
-    new: str,
+    asked: tuple[str | None, str | None, str | None] | None,
     rules: GateRules,
     max_minutes: float,
     settings: tuple[str, ...],
     out: Path,
 ) -> Gated:
+    """What two arms come to that are measured now; ``asked`` is the experiment, base and new."""
     from specbench.cli.paired import run_paired
 
+    experiment, base, new = asked or (None, None, None)
+    if experiment is None or base is None or new is None:
+        raise UsageError(
+            "--paired, --base and --new belong together, with neither NEW nor --baseline",
+            "type: specbench gate --paired EXPERIMENT --base ARM --new ARM",
+        )
     return run_paired(experiment, base, new, rules, max_minutes, settings, out)
-
-
-def _told(
-    found: list[Gated], form: str, junit: Path | None, summary: Path | None, on_inconclusive: str
-) -> int:
-    _write(found, form, junit, summary)
-    return _code(found, on_inconclusive)
 
 
 def _rules(config: Path | None, checks: tuple[str, ...]) -> GateRules:

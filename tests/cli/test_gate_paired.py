@@ -108,7 +108,7 @@ def test_broken_requests_and_outputs_end_it_at_once(bench, capsys, option, what,
     [
         (["--new", "othr"], 2, "did you mean other"),
         (["--new", "ngram"], 2, "nothing to hold against each other"),
-        (["--baseline", "main"], 2, "--paired holds two arms"),
+        (["--baseline", "main"], 2, "belong together"),
         (["--set", "arm.other.rule=lenient", "--set", "allow_lossy=true"], 4, "is lossy"),
     ],
 )
@@ -119,4 +119,4 @@ def test_what_cannot_be_asked(bench, capsys, arguments, code, says):
 
 def test_the_other_options_need_it(bench, capsys):
     assert call(["gate", "last", "--base", "last", "--new", "a", "--out", str(bench.out)]) == 2
-    assert "--new and --set are for --paired" in capsys.readouterr().err
+    assert "--paired, --base and --new belong together" in capsys.readouterr().err
