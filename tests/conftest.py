@@ -1,8 +1,9 @@
-"""Skips tests whose marker asks for something that is not here, with the reason."""
+"""Skips tests that need what is not here, with the reason, and begins long files first."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -30,7 +31,32 @@ def no_gpu() -> str:
 REASONS = {"model": no_model, "gpu": no_gpu}
 
 
+LONGEST = (
+    "engines/test_real_model.py",
+    "laws/test_catalogue.py",
+    "cli/test_llamacpp.py",
+    "engines/transformers_assisted/test_real_model.py",
+    "engines/servers/test_llamacpp_agreement.py",
+    "laws/test_documented_adapters.py",
+    "train/job/test_every_method.py",
+    "train/job/test_together.py",
+    "experiment/test_replay.py",
+    "cli/test_replay.py",
+)
+"""Files that take longest, the longest first. A process runs a file as a whole (scripts/check), so
+that the test run is as long as whatever begins last.
+"""
+TESTS = Path(__file__).parent
+
+
+def begins(item):
+    """Place of a test's file among those that begin first; all others behind them."""
+    name = item.path.relative_to(TESTS).as_posix()
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+
 def pytest_collection_modifyitems(items):
+    items.sort(key=begins)
     for marker, why in REASONS.items():
         marked = [item for item in items if item.get_closest_marker(marker)]
         reason = why() if marked else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from specbench.core.request import RequestKey
 
@@ -65,8 +66,7 @@ class Lane(StrEnum):
     DEVICE = "device"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A named piece of a tick, in nanoseconds; spans of different lanes may overlap."""
 
     phase: str

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from itertools import pairwise, repeat
+from operator import add, gt
 from typing import Any, TypeVar
 
 from specbench.core.request import RequestKey
@@ -110,9 +113,7 @@ def decode_trace(record: Mapping[str, Any]) -> Trace:
 
 def _decode(kind: type[Columns], columns: Mapping[str, list[Any]]) -> Columns:
     values: dict[str, Any] = {
-        name: [_FINITE.get(v, v) for v in column]
-        if any(isinstance(v, str) for v in column)
-        else column
+        name: [_FINITE.get(v, v) for v in column] if str in set(map(type, column)) else column
         for name, column in columns.items()
     }
     if kind is Evidence:
@@ -153,20 +154,31 @@ def encode_ticks(
 
 def decode_ticks(record: Mapping[str, Any]) -> list[Tick]:
     """The ticks behind a record; raises KeyError, TypeError or ValueError if it holds none."""
-    spans: dict[int, list[Span]] = {}
-    table = record["spans"]
-    columns = (table[name] for name in ("tick", "name", "after_ns", "ns"))
-    for place, name, after, duration in zip(*columns, strict=True):
-        phase, lane = table["names"][name]
-        start = record["start_ns"][place] + after
-        spans.setdefault(place, []).append(Span(phase, Lane(lane), start, start + duration))
-    rows = zip(*(record[name] for name in _TICK), strict=True)
-    ticks = []
-    for place, row in enumerate(rows):
-        values = dict(zip(_TICK, row, strict=True))
-        values["kind"] = TickKind(values["kind"])
-        ticks.append(Tick(**values, spans=tuple(spans.get(place, ()))))
-    return ticks
+    spans, places = _spans(record), record["spans"]["tick"]
+    kinds = {kind.value: kind for kind in TickKind}
+    held = {name: record[name] for name in _TICK}
+    held["kind"] = [kinds[kind] for kind in held["kind"]]
+    ends = [bisect_right(places, place) for place in range(len(held["kind"]))]
+    grouped = (tuple(spans[first:last]) for first, last in pairwise([0, *ends]))
+    return [Tick(*row) for row in zip(*held.values(), grouped, strict=True)]
+
+
+def _spans(record: Mapping[str, Any]) -> list[Span]:
+    """All spans of a record of ticks; made without a call of Python's each, as most is spans."""
+    table, starts = record["spans"], record["start_ns"]
+    places, name, after, ns = (table[column] for column in ("tick", "name", "after_ns", "ns"))
+    if any(map(gt, places, places[1:])):
+        raise ValueError("spans are not in the order of their ticks")
+    phases = [phase for phase, _ in table["names"]]
+    lanes = [Lane(lane) for _, lane in table["names"]]
+    begun = [starts[place] + behind for place, behind in zip(places, after, strict=True)]
+    columns = (
+        map(phases.__getitem__, name),
+        map(lanes.__getitem__, name),
+        begun,
+        map(add, begun, ns),
+    )
+    return list(map(tuple.__new__, repeat(Span), zip(*columns, strict=True)))
 
 
 def encode_windows(arm: str, unit: str, windows: Sequence[Window]) -> dict[str, object]:

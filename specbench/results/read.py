@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -147,6 +149,24 @@ def read_run(folder: RunFolder) -> Recorded:
     """
     manifest = load_manifest(folder)
     recorded = Recorded(manifest, memory={arm: {**held} for arm, held in manifest.memory.items()})
+    with _nothing_collected():
+        _read_traces(folder, recorded)
+    return recorded
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """No search for garbage meanwhile: everything made is kept, and looking at it costs as much."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _read_traces(folder: RunFolder, recorded: Recorded) -> None:
     line = TimeLine()
     first = True
     for number, raw in _whole_lines(folder.traces, recorded):
@@ -163,7 +183,6 @@ def read_run(folder: RunFolder) -> Recorded:
             _take(recorded, line, record, raw)
         except (KeyError, TypeError, ValueError) as error:
             raise ResultError(f"{place}: not a record: {error!r}", "restore the file") from error
-    return recorded
 
 
 def _whole_lines(path: Path, recorded: Recorded) -> Iterator[tuple[int, bytes]]:

@@ -58,7 +58,7 @@ class TimeLine:
     def _moved(self, tick: Tick) -> Tick:
         shift = self._shift
         spans = tuple(
-            replace(span, start_ns=span.start_ns + shift, end_ns=span.end_ns + shift)
+            span._replace(start_ns=span.start_ns + shift, end_ns=span.end_ns + shift)
             for span in tick.spans
         )
         return replace(

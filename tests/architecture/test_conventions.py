@@ -12,6 +12,7 @@ import pytest
 
 from specbench.catalog import DRAFTERS, RULES
 from tests.architecture.sources import PACKAGE, ROOT, relative, tree
+from tests.conftest import LONGEST, TESTS
 
 TORCH_FREE = [
     *("core", "stats", "metrics", "fidelity", "quality", "suites", "results", "report", "cli"),
@@ -70,3 +71,7 @@ def test_no_machine_paths_and_no_registry_hosts():
         (path, found.group()) for path, text in texts() for found in MACHINE_PATHS.finditer(text)
     ]
     assert not matches
+
+
+def test_files_that_begin_first_are_there():
+    assert not [name for name in LONGEST if not (TESTS / name).is_file()]

@@ -99,6 +99,12 @@ class Totals:
         found = grouped_interval(both, self.ratio_of, seed, "x", level, groups=self.groups)
         return replace(found, method=f"{found.method}{self.method}")
 
+    def p(self, seed: int) -> float:
+        """Two-sided p-value of swapping the sides inside each unit; 1 where they are equal."""
+        if self.equal:
+            return 1.0
+        return permutation_statistic(self.new, self.base, self.statistic, seed=seed)
+
     def detectable(self, seed: int) -> Quantity:
         """Relative difference that this many units show with probability 0.8, unit 1."""
         found = detectable(
@@ -150,8 +156,7 @@ def contrast(
     ratio = made.ratio(seed, level)
     if made.equal:
         return Contrast(name, base, new, ratio, 1.0, nothing(ratio.method, "1"), made.up)
-    p = permutation_statistic(made.new, made.base, made.statistic, seed=seed)
-    return Contrast(name, base, new, ratio, p, made.detectable(seed), made.up)
+    return Contrast(name, base, new, ratio, made.p(seed), made.detectable(seed), made.up)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,5 +94,4 @@ def unit_labels(rows: pd.DataFrame, *, timed: bool, apart: bool) -> pd.Series[An
 def summed(labels: pd.Series[Any], values: pd.Series[Any]) -> Array:
     """Sum of values, none of them unknown, by unit in order of first appearance."""
     places, units = pd.factorize(labels)
-    totals: Array = np.bincount(places, values.to_numpy(np.float64), len(units)).astype(np.float64)
-    return totals
+    return np.bincount(places, values.to_numpy(), len(units)).astype(np.float64)
