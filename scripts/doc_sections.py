@@ -56,7 +56,21 @@ def committed_run(title: str) -> tuple[Summary, str]:
 
 
 def committed_runs(title: str) -> list[tuple[Summary, str]]:
-    """The complete runs of a title in results/, oldest first, with their paths.
+    """The complete runs of a title in results/, oldest first, with their paths."""
+    found = []
+    for path in tracked_runs():
+        summary = read_summary(RunFolder(path))
+        if summary.title == title and summary.complete:
+            found.append((summary, path.relative_to(ROOT).as_posix()))
+    if not found:
+        raise click.ClickException(
+            f"results/ holds no complete run with the title {title!r} that git knows; git add it"
+        )
+    return found
+
+
+def tracked_runs() -> list[Path]:
+    """Folders of runs in results/, oldest first.
 
     Runs that git does not know are left out: whoever ran the quickstart has one of their own there.
     An unpacked archive has no git, and nothing but what was committed.
@@ -64,16 +78,7 @@ def committed_runs(title: str) -> list[tuple[Summary, str]]:
     tracked = ["git", "-C", str(ROOT), "ls-files", "--", "results/*/summary.json"]
     listed = subprocess.run(tracked, check=False, capture_output=True, text=True).stdout.split()
     names = [ROOT / name for name in listed] or (ROOT / "results").glob("*/summary.json")
-    found = []
-    for path in sorted(names):
-        summary = read_summary(RunFolder(path.parent))
-        if summary.title == title and summary.complete:
-            found.append((summary, path.parent.relative_to(ROOT).as_posix()))
-    if not found:
-        raise click.ClickException(
-            f"results/ holds no complete run with the title {title!r} that git knows; git add it"
-        )
-    return found
+    return sorted(path.parent for path in names)
 
 
 def quickstart_output() -> str:
