@@ -6,7 +6,8 @@ runs, results/llamacpp_agreement.json (``scripts/llamacpp_agreement.py``) and th
 docs/performance.md: results/bench.json, results/evidence.json and results/drafting.json
 (``scripts/bench --json``, the latter two with ``--only evidence_share`` and ``--only drafting``).
 docs/drafters.md: the catalogue and a run of drafters. docs/training.md: the schema of recipes, the
-cards of the heads that ship and the reference run. docs/comparing.md: readers of foreign formats.
+cards of the heads that ship, the reference run and results/norms.json (``scripts/norms.py``).
+docs/comparing.md: readers of foreign formats.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from figure_sections import (
 from import_sections import import_formats
 from recipe_sections import recipe_keys
 from rich.console import Console
-from training_sections import measured_table, zoo_table
+from training_sections import measured_table, norms_table, zoo_table
 
 from specbench.core.arm import ArmSpec
 from specbench.core.manifest import Manifest
@@ -234,6 +235,7 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "recipe keys": recipe_keys,
         "zoo": zoo_table,
         "measured": heads_measured,
+        "norms": norms_table,
     },
     "docs/fidelity.md": {"rules": rules_table, "selftest": selftest_tables, "blackbox": black_box},
 }
