@@ -14,7 +14,7 @@ from specbench.suites.templates import messages_for_turn
 
 pytestmark = pytest.mark.model
 
-NEW_TOKENS, PER_SUITE, LONGEST = 16, 5, 120
+NEW_TOKENS, PER_SUITE, LONGEST = 12, 4, 120
 ARMS = [
     ArmSpec("plain"),
     ArmSpec("ngram", "ngram", 5),

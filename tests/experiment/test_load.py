@@ -31,7 +31,10 @@ def load(tmp_path, text=GOOD, flags=None, settings=()):
 
 @pytest.mark.parametrize(
     ("name", "arms"),
-    [("quickstart", ["plain", "ngram", "layer_skip"]), ("reference", ["plain", "ngram"])],
+    [
+        ("quickstart", ["plain", "ngram", "mtp", "eagle3", "medusa"]),
+        ("reference", ["plain", "ngram", "bigram", "mtp", "eagle3", "eagle3_16", "medusa"]),
+    ],
 )
 def test_built_in_experiments_are_valid(name, arms):
     loaded = load_experiment(name, Flags())
