@@ -79,27 +79,6 @@ def agreement() -> str:
     )
 
 
-def gate_faults() -> str:
-    """What the gate says of planted faults, from results/gate_faults.json."""
-    found: dict[str, Any] = json.loads((ROOT / "results" / "gate_faults.json").read_text("utf-8"))
-    rows = [
-        {
-            "arm": one["arm"],
-            "verdict": one["verdict"],
-            "exit code": one["exit"],
-            "failed checks": "; ".join(
-                f"{check['what']} ({check['where']}): {check['why']}" for check in one["failed"]
-            ),
-        }
-        for one in found["rows"]
-    ]
-    settings = found["settings"]
-    return (
-        f"{markdown(rows)}\n\n{settings['prompts']} prompts, T = 0 and 1; the pause is "
-        f"{settings['pause_ms']:g} ms a draft."
-    )
-
-
 def _short(value: object) -> str:
     return (
         f"{value:.3g}"

@@ -1,7 +1,6 @@
 """Generated sections of docs/training.md: the heads that ship, and studies of training.
 
-The heads' own cards; results/norms.json (``scripts/norms.py``) and results/vocabularies.json
-(``scripts/vocabularies.py``).
+The heads' own cards; results/norms.json (``scripts/norms.py``).
 """
 
 from __future__ import annotations
@@ -74,26 +73,6 @@ def norms_table() -> str:
         f"{markdown(list(rows.values()))}\n\nMean accept length over temperatures on "
         f"{settings['held']} held-out answers of the same kind, chains of {settings['k']}; "
         f"{settings['tokens']:,} tokens of answers, seen {settings['epochs']:g} times."
-    )
-
-
-def vocabularies_table() -> str:
-    """Accept length and speed-up by number of drafted tokens and language."""
-    found: dict[str, Any] = _read("vocabularies.json")
-    parts = []
-    for temperature in dict.fromkeys(one["temperature"] for one in found["rows"]):
-        rows: dict[str, dict[str, object]] = {}
-        for one in found["rows"]:
-            if one["temperature"] == temperature:
-                row = rows.setdefault(one["language"], {"language": one["language"]})
-                said = f"{one['accept_length']:.2f}, {one['speedup']:.2f}x"
-                row[f"{one['tokens']:,} tokens"] = said
-        parts.append(f"T = {temperature:g}:\n\n{markdown(list(rows.values()))}")
-    return "\n\n".join(
-        [
-            *parts,
-            f"MTP, K = {found['k']}, {found['limit']} prompts per suite: accept length, speed-up.",
-        ]
     )
 
 
