@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from specbench import catalog
 from specbench.core.arm import ArmSpec
-from specbench.engines.http.contact import base_url
+from specbench.engines.http.address import base_url
 from specbench.errors import UsageError
 from specbench.experiment.server_schema import ArmServer, Server
 

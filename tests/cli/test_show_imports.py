@@ -15,3 +15,22 @@ def test_no_torch(module):
     code = f"import sys, specbench.cli.{module}; sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == 0
+
+
+WITHOUT_EXTRAS = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        extras = "torch transformers safetensors gguf jinja2 h11 httpx matplotlib datasets"
+        if name.partition(".")[0] in extras.split():
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+import specbench.experiment.analyse
+"""
+
+
+def test_verifying_and_rescoring_need_no_extras():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], check=False)
+    assert done.returncode == 0

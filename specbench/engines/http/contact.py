@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from specbench.catalog import nearest
+from specbench.engines.http.address import base_url
 from specbench.engines.http.client import Client, Exchange
 from specbench.engines.http.faults import Fault, FaultKind
 from specbench.engines.http.options import ServerOptions
@@ -37,23 +37,6 @@ HINTS: Mapping[FaultKind, str] = {
     FaultKind.IDLE: "it does not answer; see its log",
     FaultKind.TOTAL: "it does not answer; see its log",
 }
-
-
-def base_url(url: str) -> str:
-    """The address without user, slash at its end and ``/v1``, to which paths are added.
-
-    Raises:
-        UsageError: it is none.
-    """
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise UsageError(f"{url!r} is no address of a server", "write http://HOST:PORT")
-    path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
 
 
 async def meet(client: Client, url: str, options: ServerOptions, dialect: str) -> Served:

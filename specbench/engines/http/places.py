@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specbench.core.arm import ArmSpec
-from specbench.engines.http.contact import base_url
+from specbench.engines.http.address import base_url
 from specbench.engines.http.options import ServerOptions
 from specbench.engines.http.protocol import Served
 from specbench.engines.http.sender import Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specbench.engines.http.contact import base_url
+from specbench.engines.http.address import base_url
 from specbench.engines.http.options import ServerOptions
 from specbench.errors import PrerequisiteError, SpecbenchError, UsageError
 

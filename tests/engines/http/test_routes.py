@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from specbench.engines.http.contact import base_url
+from specbench.engines.http.address import base_url
 from specbench.engines.http.routes import usable_routes
 from specbench.errors import UsageError
 
