@@ -62,6 +62,9 @@ VERBS = {
     "laws": Verb(
         "specbench.cli.laws:laws", "Check the output law of an acceptance sampler, ours or yours."
     ),
+    "roofline": Verb(
+        "specbench.cli.roofline:roofline", "Say what speculation can bring on a device, unrun."
+    ),
     "list": Verb("specbench.cli.list:list_", "List drafters, rules, engines, suites, metrics."),
     "models": Verb("specbench.cli.models:models", "Fetch and inspect models."),
     "suites": Verb("specbench.cli.suites:suites", "Check and describe suites of prompts."),

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scipy.optimize import brentq
-
 from specbench.core.quantity import Quantity, nothing, unavailable
 from specbench.core.trace import Trace
 from specbench.metrics.acceptance import NOTHING_DRAFTED, absent, accepted_mean, k_effective, pooled
 from specbench.metrics.timeline import finished
+from specbench.stats.independent import iid_root
 
 
 def alpha(traces: Sequence[Trace], *, seed: int) -> Quantity:
@@ -26,18 +25,6 @@ def alpha(traces: Sequence[Trace], *, seed: int) -> Quantity:
             "no draft and target probabilities recorded; at temperature 0 there are none", "1"
         )
     return pooled(traces, lambda trace: sum(overlaps(trace)), lambda t: len(overlaps(t)), "1", seed)
-
-
-def expected_length(acceptance: float, k: int) -> float:
-    """(1 - a^(K+1)) / (1 - a), tokens per step under independent acceptance (ALGORITHMS 2.1)."""
-    return sum(acceptance**power for power in range(k + 1))
-
-
-def iid_root(mean_accepted: float, k: int) -> float:
-    """The acceptance a with ``expected_length(a, k)`` = 1 + ``mean_accepted``."""
-    if not 0.0 <= mean_accepted <= k:
-        raise ValueError(f"accepted mean {mean_accepted} is outside 0 .. K = {k}")
-    return float(brentq(lambda a: expected_length(a, k) - 1 - mean_accepted, 0.0, 1.0, xtol=1e-14))
 
 
 def alpha_iid(traces: Sequence[Trace], *, seed: int) -> Quantity:

@@ -8,7 +8,8 @@ from specbench.core.quantity import Absence
 from specbench.core.trace import Cut, Granularity
 from specbench.metrics import acceptance
 from specbench.metrics.acceptance import accept_pos
-from specbench.metrics.alpha import alpha, alpha_iid, expected_length, iid_root
+from specbench.metrics.alpha import alpha, alpha_iid
+from specbench.stats.independent import expected_length, iid_root
 from tests.metrics.traces import SEED, trace
 
 

@@ -25,7 +25,7 @@ _FIRST_LAYER = re.compile(r"(language_model\.)?(model\.)?(language_model\.)?laye
 
 
 _LAYER_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_OF_HEADS = ("medusa_", "speculators_", "eagle_", "draft_", "hydra_", "pard_", "num_heads")
+OF_HEADS = ("medusa_", "speculators_", "eagle_", "draft_", "hydra_", "pard_", "num_heads")
 """How keys begin that only configurations of heads have; ``num_heads`` is vLLM's for Medusa."""
 
 _INSIDE_MODELS = ("qwen_mtp", "mimo_v2_mtp", "dspark", "pard")
@@ -104,7 +104,7 @@ def _is_pickled_model(path: Path) -> bool:
         return False
     config = read_json(path / "config.json")
     counts = [config[key] for key in _LAYER_COUNTS if isinstance(config.get(key), int)]
-    if any(key.startswith(_OF_HEADS) for key in config) or 1 in counts:
+    if any(key.startswith(OF_HEADS) for key in config) or 1 in counts:
         return False
     tokenizer = any((path / name).is_file() for name in TOKENIZER_FILES)
     return bool(config.get("model_type")) and tokenizer

@@ -1,0 +1,1 @@
+"""What hardware allows: tables and charts of `specbench roofline`."""
