@@ -7,7 +7,7 @@ docs/performance.md: results/bench.json, results/evidence.json and results/draft
 (``scripts/bench --json``, the latter two with ``--only evidence_share`` and ``--only drafting``).
 docs/drafters.md: the catalogue and a run of drafters. docs/training.md: the schema of recipes, the
 cards of the heads that ship, the reference run and results/norms.json (``scripts/norms.py``).
-docs/comparing.md: readers of foreign formats.
+docs/comparing.md: readers of foreign formats. docs/roofline.md: devices, model types and a call.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from figure_sections import (
 from import_sections import import_formats
 from recipe_sections import recipe_keys
 from rich.console import Console
+from roofline_sections import device_table, example, model_types
 from training_sections import measured_table, norms_table, zoo_table
 
 from specbench.core.arm import ArmSpec
@@ -236,6 +237,11 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "zoo": zoo_table,
         "measured": heads_measured,
         "norms": norms_table,
+    },
+    "docs/roofline.md": {
+        "roofline-example": example,
+        "roofline-models": model_types,
+        "roofline-devices": device_table,
     },
     "docs/fidelity.md": {"rules": rules_table, "selftest": selftest_tables, "blackbox": black_box},
 }

@@ -86,7 +86,7 @@ class Call:
         return [
             tables.forward_section(study.parts(self.target, self.grid), self.target, self.grid),
             tables.widths_section(study.widths(self.target), self.target),
-            tables.loads_section(loads, self.grid),
+            tables.loads_section(loads, rooms, self.grid),
             tables.speedups_section(loads, self.grid, self.drafted),
             tables.memory_section(rooms, self.target, self.draft, self.grid),
         ]

@@ -53,6 +53,10 @@ class Room:
     alone: int | None
     together: int | None
 
+    def holds(self, requests: int) -> bool:
+        """Whether so many requests fit, beside the draft if there is one."""
+        return self.together is not None and requests <= self.together
+
     @property
     def lost(self) -> int | None:
         """Requests that the draft takes the place of; None where the weights do not fit."""

@@ -109,6 +109,13 @@ def test_weights_that_do_not_fit_are_said_to():
     assert "weights do not fit" not in run("deepseek-v3", "--devices", "8")
 
 
+def test_loads_that_do_not_fit_are_said_to():
+    found = document("llama-3.1-8b", "--batch", "8,128", "--context", "8192,32768")
+    # 103 requests of 8192 tokens fit beside the weights, 25 of 32768
+    fits = {(row["context"], row["batch"]): row["fits"] for row in found["tables"]["loads"]}
+    assert fits == {(8192, 8): "yes", (8192, 128): "no", (32768, 8): "yes", (32768, 128): "no"}
+
+
 def test_medusa_drafts_no_more_than_it_has_heads():
     found = document("llama-3.1-8b", "--draft", "medusa")
     assert max(row["K"] for row in found["tables"]["speedups"]) <= 5

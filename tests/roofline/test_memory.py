@@ -33,6 +33,7 @@ def test_a_draft_takes_the_place_of_requests():
     assert found.weights == (6000, 6800)
     assert found.request == (12800, 6400)
     assert (found.alone, found.together, found.lost) == (7, 4, 3)  # 94000 and 87200 B are left
+    assert [found.holds(requests) for requests in (1, 4, 5)] == [True, True, False]
 
 
 def test_weights_that_do_not_fit():

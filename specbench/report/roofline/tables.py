@@ -104,7 +104,7 @@ def widths_section(found: Sequence[Width], target: Placed) -> Section:
     return Section("rows", title, rows, remarks=remarks)
 
 
-def loads_section(found: Sequence[Loaded], grid: Grid) -> Section:
+def loads_section(found: Sequence[Loaded], held: Mapping[int, Room], grid: Grid) -> Section:
     """Every batch and context: plain decoding, and how many rows a verification may have."""
     rows = [
         {
@@ -115,6 +115,7 @@ def loads_section(found: Sequence[Loaded], grid: Grid) -> Section:
             "tok/s all": one.batch / one.seconds,
             "limit": one.limit,
             "rows": one.budget,
+            "fits": "yes" if held[one.context].holds(one.batch) else "no",
         }
         for one in found
     ]
