@@ -135,9 +135,10 @@ class Manifest:
 
     ``experiment`` is the resolved configuration, ``planned`` the number of records a complete run
     holds, ``memory`` the bytes each arm holds once loaded, ``calibration`` the seconds per token
-    and first-request times seen in warm-up and the costs of steps (``core.step_costs``; older runs
-    do not have them), ``prompts`` statistics of the chosen prompts by suite. ``choice`` says how
-    the arms' K came to be what they are, where a sweep chose them.
+    and first-request times seen in warm-up, the costs of steps (``core.step_costs``) and what
+    memory allows (``core.limit``; older runs do not have these two), ``prompts`` statistics of the
+    chosen prompts by suite. ``choice`` says how the arms' K came to be what they are, where a sweep
+    chose them.
     """
 
     run: str

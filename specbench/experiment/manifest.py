@@ -66,6 +66,7 @@ def build_manifest(
                 for (arm, concurrency), seconds in calibration.speed.measured.items()
             },
             "steps": _plain(asdict(calibration.steps)),
+            **({"limit": asdict(calibration.limit)} if calibration.limit else {}),
         },
         memory={name: asdict(engine.memory(name)) for name in prepared.arm_names},
         engine={name: _plain(fact) for name, fact in facts.items()} | {"name": engine.name},

@@ -35,6 +35,7 @@ from specbench.measure.estimate import (
     estimate,
     fit_budget,
 )
+from specbench.measure.limit import find_limit
 from specbench.measure.requests import check_prompts
 from specbench.measure.runner import Outcome, Runner
 from specbench.measure.stages import open_stages, server_starts
@@ -177,7 +178,7 @@ class Session:
         return begun, self._with_steps(engine, calibration, hooks)
 
     def _with_steps(self, engine: Engine, calibration: Calibration, hooks: Hooks) -> Calibration:
-        """Time some steps of every arm; a resumed run keeps what its manifest holds."""
+        """Time some steps of every arm, and what they read; a resumed run keeps its manifest's."""
         if self.resume is not None or not calibration.ticks:
             return calibration
         hooks.note("timing some steps of every arm")
@@ -187,7 +188,7 @@ class Session:
         measured = {(name, p.id) for name, chosen in prepared.selection.items() for p in chosen}
         other = not any((name, p.id) in measured for name, rest in prompts.items() for p in rest)
         steps = time_steps(engine, prepared.conditions, arms, prompts, other_prompts=other)
-        return replace(calibration, steps=steps)
+        return replace(calibration, steps=steps, limit=find_limit(engine))
 
     def _warm(self, engine: Engine, arm: str) -> Mapping[str, object]:
         """Warm up an arm that was just started."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from specbench.core.limit import Limit
 from specbench.core.request import Request, Sampling
 from specbench.core.step_costs import StepCosts
 from specbench.core.suite import Prompt
@@ -26,7 +27,8 @@ class Calibration:
     """What warm-up showed: the time of each arm's first request and seconds per output token.
 
     ``failed`` holds, by arm, why it could not be warmed up; ``ticks`` says whether the engine
-    recorded any, and ``steps`` what was then timed from them (``step_times``).
+    recorded any, ``steps`` what was then timed from them (``step_times``), and ``limit`` what
+    memory allows, where that is known (``measure.limit``).
     """
 
     first_request_ms: Mapping[str, float]
@@ -34,6 +36,7 @@ class Calibration:
     failed: Mapping[str, str] = field(default_factory=dict)
     ticks: bool = False
     steps: StepCosts = field(default_factory=lambda: StepCosts(reason=NO_TICKS))
+    limit: Limit | None = None
 
 
 def warmup_requests(

@@ -164,6 +164,14 @@ _TABLE = (
         "1",
     ),
     Definition(
+        "limit_share",
+        "time of reading the target's weights once per decode tick, and keys and values of each "
+        "request's context once per step, at the bandwidth measured before the run or in the data "
+        "sheet of the GPU, over the time of the decode ticks; what drafts read is not in it; of "
+        "targets of 64 MB or more",
+        "1",
+    ),
+    Definition(
         "memory",
         "bytes held: weights of target and draft, KV cache per token of each, peak, and what a "
         "stateful drafter keeps between requests (draft_state)",

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from specbench.core.arm import PLAIN, ArmMemory
+from specbench.core.limit import Limit
 from specbench.core.quantity import Missing, Quantity, nothing
 from specbench.core.step_costs import ArmCosts
 from specbench.core.trace import Finish, Tick, Trace, Window
 from specbench.metrics import acceptance, alpha, latency, phases, speedup, tallies, throughput
 from specbench.metrics.degenerate import degenerate_share, sound_keys
 from specbench.metrics.identities import require_valid
+from specbench.metrics.limit import limit_share
 from specbench.metrics.memory import memory as memory_rows
 from specbench.metrics.predicted import UNCALIBRATED, predicted_speedup, prediction_error
 from specbench.metrics.totals import Totals, not_split, totals_of
@@ -55,6 +57,7 @@ def measure_cell(
     windows: Sequence[Window] = (),
     k: int | None = None,
     costs: ArmCosts | Missing = UNCALIBRATED,
+    limit: Limit | None = None,
 ) -> dict[str, Row]:
     """Metric -> stat -> quantity for one suite x temperature x concurrency x arm.
 
@@ -75,6 +78,7 @@ def measure_cell(
         windows: counter windows of the arm in this cell, for engines that show no steps.
         k: the arm's longest draft; None where no arm was configured: then it bounds nothing.
         costs: of the arm's decode steps, timed before the run, or why there are none.
+        limit: what memory allows the target; None where that is not known.
 
     Raises:
         UsageError: a trace breaks an identity (``identities``); the message names the item.
@@ -87,6 +91,7 @@ def measure_cell(
     table["accept_pos"] = acceptance.accept_pos(traces_of_arm)
     _add_totals(table, totals_of(traces_of_arm, windows), seed)
     table["phases"] = phases.phases(ticks)
+    table["limit_share"] = {VALUE: limit_share(traces_of_arm, ticks, limit)}
     table["memory"] = memory_rows(memory)
     table["requests"] = _requests(traces_of_arm, joined)
     table |= _latencies(traces_of_arm, seed)

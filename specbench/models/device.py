@@ -21,6 +21,11 @@ def clock_for(device: torch.device) -> Callable[[], int]:
     return synchronised
 
 
+def device_name(device: torch.device) -> str | None:
+    """What the driver calls a GPU; None for a CPU, which the environment names."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else None
+
+
 def peak_bytes(device: torch.device) -> int | None:
     """Peak memory so far: of the process on a CPU, of the allocator on CUDA."""
     if device.type == "cuda":

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from specbench.core.limit import Reads
 from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Stops
 from specbench.models import selfcheck, vocabulary
+from specbench.models.device import device_name
 from specbench.models.kv_pool import KVPool
 from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel, load_model
 from specbench.models.locate import locate
 from specbench.models.packed import PackedModel
 from specbench.models.quant.settings import quant_of
+from specbench.models.reads import reads_of, weights_read
 from specbench.suites.templates import render
 
 _CAPACITY_STEP = 256
@@ -32,6 +35,7 @@ class OpenedTarget:
         vocabulary: rows of the logits, padding included.
         prepack: whether CPU linears are packed; ``packed_linears`` says how many were.
         self_check: what packed and separate forwards differ by.
+        reads: what every forward reads at least; None where that is not known.
     """
 
     settings: Mapping[str, Any]
@@ -41,6 +45,7 @@ class OpenedTarget:
     prepack: bool
     packed_linears: int
     self_check: selfcheck.SelfCheck
+    reads: Reads | None = None
 
     @property
     def tie_tolerance(self) -> float:
@@ -88,6 +93,8 @@ class OpenedTarget:
         return {
             "target": model_facts(self.loaded),
             "device": str(self.loaded.device),
+            "device_name": device_name(self.loaded.device),
+            "reads": None if self.reads is None else asdict(self.reads),
             "attention": "sdpa",
             "packed_linears": self.packed_linears,
             "self_check": asdict(self.self_check),
@@ -115,12 +122,14 @@ def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
     )
     selfcheck.refuse_configuration(loaded.config, name)
     prepack = bool(settings.get("prepack", True)) and loaded.device.type == "cpu"
+    read = weights_read(loaded.model, loaded.weight_bytes)
     packed_linears = pack_linears(loaded.model) if prepack else 0
     rows = loaded.model.get_input_embeddings().num_embeddings
     padding = vocabulary.padding_mask(rows, vocabulary.real_ids(loaded.tokenizer), loaded.device)
     model = PackedModel(loaded.model, "target", padding)
     check = selfcheck.check(model, name, width)
-    return OpenedTarget(settings, loaded, model, rows, prepack, packed_linears, check)
+    reads = reads_of(read, model)
+    return OpenedTarget(settings, loaded, model, rows, prepack, packed_linears, check, reads)
 
 
 def model_facts(loaded: LoadedModel) -> dict[str, object]:

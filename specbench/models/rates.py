@@ -9,7 +9,7 @@ from statistics import median
 import psutil
 import torch
 
-from specbench.models.device import clock_for
+from specbench.models.device import clock_for, device_name
 from specbench.roofline.devices import TILE, Device
 
 CPU_BYTES, GPU_BYTES = 2**29, 2**32
@@ -45,7 +45,7 @@ def measure(device: torch.device, dtypes: Sequence[str], seconds: float) -> Devi
     read = _read_rate(device, size, clock, share)
     side = GPU_SIDE if on_gpu else CPU_SIDE
     peaks = {dtype: _product_rate(device, dtype, side, clock, share) for dtype in dtypes}
-    title = torch.cuda.get_device_name(device) if on_gpu else f"this CPU, {_threads()}"
+    title = device_name(device) or f"this CPU, {_threads()}"
     memory = torch.cuda.mem_get_info(device)[1] if on_gpu else psutil.virtual_memory().total
     said = f"measured now: copy {copy / 1e9:.3g} GB/s (read and write), read {read / 1e9:.3g} GB/s"
     return Device("measured", title, max(copy, read), peaks, memory, said, TILE if on_gpu else 1)
@@ -63,6 +63,15 @@ def _read_rate(device: torch.device, size: int, clock: Callable[[], int], second
     matrix = torch.ones(size // 4 // COLUMNS, COLUMNS, dtype=torch.float32, device=device)
     vector = torch.ones(COLUMNS, dtype=torch.float32, device=device)
     return size / _median_seconds(lambda: matrix @ vector, clock, seconds)
+
+
+def read_here(size: int, seconds: float) -> tuple[float, str]:
+    """Bytes/s at which this CPU reads a matrix of so many bytes (at most 512 MiB), and how that was
+    found, in words.
+    """
+    size = min(size, CPU_BYTES)
+    rate = _read_rate(torch.device("cpu"), size, clock_for(torch.device("cpu")), seconds)
+    return rate, f"a matrix of {size / 1e6:.0f} MB, timed before the run with {_threads()}"
 
 
 def _threads() -> str:

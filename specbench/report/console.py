@@ -22,6 +22,8 @@ from specbench.report.cells import (
     memory,
     state,
 )
+from specbench.report.limits import TITLE as LIMITS
+from specbench.report.limits import limits
 from specbench.report.predictions import TITLE, predictions
 from specbench.report.prices import prices, verdicts
 from specbench.report.quality import qualities, signatures
@@ -71,6 +73,7 @@ class ConsoleSummary:
             ("not available:", footnotes),
             (f"{ANCHORS.lower()}:", anchors(summary)),
             (f"{TITLE.lower()}:", predictions(summary)),
+            (f"{LIMITS.lower()}:", limits(summary)),
             ("is the output still the target's?", verdicts(summary)),
             ("no price:", unpriced),
             ("quality of answers, paired with plain:", qualities(summary)),

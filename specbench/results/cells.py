@@ -14,6 +14,7 @@ from specbench.core.trace import Tick, Trace, Window
 from specbench.metrics.predicted import UNCALIBRATED
 from specbench.metrics.table import measure_cell
 from specbench.metrics.totals import not_split
+from specbench.results.limit import LIMITED, memory_limit
 from specbench.results.read import Recorded
 from specbench.results.step_costs import PREDICTION, arm_costs, step_costs
 
@@ -84,9 +85,15 @@ def cell_records(recorded: Recorded) -> dict[Cell, CellRecords]:
 
 
 def measure_cells(recorded: Recorded) -> dict[Cell, MeasuredCell]:
-    """Every cell of a run with all its metrics, those of ``PREDICTION`` where steps were timed."""
+    """Every cell of a run with all its metrics; those of ``PREDICTION`` where steps were timed,
+    those of ``LIMITED`` where it is known what memory allows.
+    """
     measured = {}
     manifest, costs = recorded.manifest, step_costs(recorded.manifest)
+    limit = memory_limit(manifest)
+    left_out = (PREDICTION if costs is None else frozenset()) | (
+        LIMITED if limit is None else frozenset()
+    )
     for cell, (traces, plain) in cell_records(recorded).items():
         # A block that also holds other categories has nothing that belongs to this one alone.
         shared = bool(cell.category) and cell.concurrency > 1
@@ -104,9 +111,9 @@ def measure_cells(recorded: Recorded) -> dict[Cell, MeasuredCell]:
             costs=UNCALIBRATED
             if costs is None
             else arm_costs(costs, manifest, cell.arm, cell.temperature, cell.concurrency),
+            limit=limit,
         )
-        if costs is None:
-            metrics = {name: row for name, row in metrics.items() if name not in PREDICTION}
+        metrics = {name: row for name, row in metrics.items() if name not in left_out}
         measured[cell] = MeasuredCell(traces, plain, tuple(ticks), tuple(windows), metrics)
     return measured
 

@@ -13,6 +13,7 @@ from specbench.quality.measure import Quality
 from specbench.results.anchors import check_anchors
 from specbench.results.cells import ALL_SUITES, Cell, MeasuredCell
 from specbench.results.fidelity import LOSSY, MEANINGLESS, CellFidelity
+from specbench.results.limit import limit_words, memory_limit
 from specbench.results.read import Recorded
 from specbench.results.sources import acceptance_sources
 from specbench.results.summary import DETECTED, UNSEEN, Summary, SummaryRow, figure_of
@@ -37,7 +38,7 @@ FIGURES = {
 }
 """Figures of a summary row -> metric and stat of the table."""
 
-PREDICTED_FIGURES = {
+CALIBRATED_FIGURES = {
     "predicted_speedup": ("predicted_speedup", "value"),
     "predicted_length": ("predicted_speedup", "accept_length"),
     "predicted_drafted": ("predicted_speedup", "drafted"),
@@ -47,8 +48,9 @@ PREDICTED_FIGURES = {
     "predicted_o": ("predicted_speedup", "o"),
     "predicted_idle": ("predicted_speedup", "idle"),
     "prediction_error": ("prediction_error", "value"),
+    "limit_share": ("limit_share", "value"),
 }
-"""The same for the prediction: its parts are there where it is, and older runs have none of it."""
+"""The same for what needs a calibration: there where it is known; older runs have none of it."""
 
 QUALITY_STATS = ("value", "plain", "difference", "p")
 
@@ -117,6 +119,7 @@ def summarise_run(
         acceptance=acceptance_sources(recorded),
         anchors=check_anchors(manifest, cells, guards),
         stopped=recorded.stopped,
+        limit=limit_words(memory_limit(manifest)),
     )
 
 
@@ -146,7 +149,7 @@ def _row(
         }
         | {
             name: figure_of(measured.metrics[metric][stat])
-            for name, (metric, stat) in PREDICTED_FIGURES.items()
+            for name, (metric, stat) in CALIBRATED_FIGURES.items()
             if stat in measured.metrics.get(metric, {})
         }
         | {

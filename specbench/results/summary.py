@@ -126,6 +126,8 @@ class Summary:
     """Published values that the experiment names."""
     stopped: str = ""
     """Why it was ended before all of its plan was run; older summaries do not say."""
+    limit: str = ""
+    """What memory allows, in words; empty where that is not known, and in older summaries."""
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -138,10 +140,12 @@ _SUMMARY = TypeAdapter(Summary)
 
 
 def summary_text(summary: Summary) -> str:
-    """The summary as a strict JSON document; without anchors where the experiment names none."""
+    """The summary as a strict JSON document; without anchors or limit where there are none."""
     document = _SUMMARY.dump_python(summary, mode="json")
     if not summary.anchors:
         del document["anchors"]
+    if not summary.limit:
+        del document["limit"]
     return strict_json(document)
 
 

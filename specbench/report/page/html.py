@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from specbench.errors import PrerequisiteError
 from specbench.report.cells import Grid, footnoted, grid, heading, loops, state
+from specbench.report.limits import TITLE as LIMITS
+from specbench.report.limits import limits
 from specbench.report.page.chart import Chart
 from specbench.report.page.charts import CHARTS
 from specbench.report.page.measured import Measured
@@ -56,6 +58,7 @@ def _shown(number: int, run: Measured) -> dict[str, object]:
                 ("Is the output still the target's?", verdicts(summary)),
                 ("Without looping outputs", loops(summary)),
                 ("Predicted speed-up", predictions(summary)),
+                (LIMITS, limits(summary)),
             )
             if lines
         ],

@@ -29,7 +29,8 @@ def roof_chart(target: Placed, grid: Grid) -> Chart:
         axes.plot(xs, ys, "o", color=tint, markersize=4, label=f"batch {batch}")
         rows += [(batch, width, *point) for width, point in zip(WIDTHS, points, strict=True)]
     ridge = peak / bandwidth
-    reach = np.geomspace(min(float(row[2]) for row in rows) / 2, 20 * ridge, 200)
+    met = [float(row[2]) for row in rows]
+    reach = np.geomspace(min(met) / 2, max(20 * ridge, *met), 200)
     axes.plot(reach, np.minimum(peak, reach * bandwidth), color=INK, label="limit")
     axes.axvline(ridge, color=INK, linestyle=":", linewidth=1)
     axes.annotate(f"ridge {ridge:.3g} FLOP/B", (ridge, peak), (4, 4), textcoords="offset points")
@@ -76,6 +77,7 @@ def speedup_chart(target: Placed, drafting: Drafting, grid: Grid, drafted: str) 
         axes.set_title(f"context {context}")
         axes.set_xlabel("acceptance per drafted token")
     plots[0].set_ylabel("predicted speed-up, x")
+    figure.suptitle(f"{target.shape.name} on {target.device.title}, {drafted}", color=INK)
     same_height(plots)
     for axes in plots:
         axes.set_ylim(bottom=1)
