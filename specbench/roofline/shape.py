@@ -79,7 +79,7 @@ class Shape:
     Attributes:
         name: for people.
         hidden, vocabulary: H, V.
-        layers: groups of like ones.
+        layers: groups of like ones, the last layer's at the end.
         output_rows: rows of the output projection; V, or the draft's vocabulary.
         own_embedding, own_output: whether it stores them. A tied output projection, or one that is
             the target's, is read all the same.

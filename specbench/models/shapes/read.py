@@ -39,7 +39,10 @@ def read_shape(config: Mapping[str, Any], name: str) -> Shape:
     tied = stated(text, "tie_word_embeddings", bool, None, name)
     if tied is None:
         tied = stated(config, "tie_word_embeddings", bool, family.tied, name)
-    layers = Counter(_layer(text, family, number, depth, name) for number in range(depth))
+    found = [_layer(text, family, number, depth, name) for number in range(depth)]
+    layers = Counter(found)
+    # The last layer's kind comes last: it is what MTP modules are made of.
+    layers[found[-1]] = layers.pop(found[-1])
     return Shape(
         name,
         hidden,

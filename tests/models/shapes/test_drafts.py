@@ -67,6 +67,14 @@ def test_mtp_is_the_last_layer_with_the_ends_of_the_target():
     assert precision.matrix_bits == 8  # stored with its target
 
 
+def test_mtp_is_of_the_last_layer_whichever_kinds_come_first(tmp_path):
+    config = {**configuration("qwen3-30b-a3b").config, "mlp_only_layers": [1, 2]}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config))
+    shape, _ = draft("mtp", file)
+    assert shape.expert_parameters == 128 * 3 * 2048 * 768
+
+
 def test_medusa_answers_at_once_and_keeps_nothing():
     shape, precision = draft("medusa")
     assert shape.parameters == 5 * (4096 * 4096 + 128256 * 4096)
