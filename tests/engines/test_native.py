@@ -93,3 +93,13 @@ def test_memory_and_description_name_both_models(engine):
     assert memory.draft_weights == memory.target_weights > 0
     assert engine.memory("layer_skip-rejection").draft_kv_per_token == 0
     assert engine.tie_tolerance < 1e-3
+
+
+def test_what_every_forward_reads_is_told(engine):
+    reads = engine.describe()["reads"]
+    assert reads["kv_per_token"] == 2 * 2 * 8 * 2 * 4
+    # Untied: of the embedding, 32 numbers of 4 bytes a row, single rows are read.
+    rows = engine.describe()["target"]["vocabulary"]
+    whole = engine.memory("plain").target_weights
+    assert reads["weights"] == whole - rows * 32 * 4
+    assert engine.describe()["device_name"] is None
