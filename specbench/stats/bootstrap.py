@@ -19,7 +19,7 @@ from scipy import stats
 
 from specbench.core.quantity import Quantity, nothing
 from specbench.stats.nested import nested_counts, several
-from specbench.stats.resamples import Array, Statistic, drawn, of_totals, totals
+from specbench.stats.resamples import Array, Statistic, drawn, drawn_totals, of_totals, totals
 from specbench.stats.studentized import studentized_bounds
 
 LEVEL = 0.95
@@ -231,12 +231,12 @@ def method_for(units: int) -> str:
 def _bounds(
     columns: tuple[Array, ...], statistic: Statistic, seed: int, level: float, method: str
 ) -> tuple[float, float]:
-    counts = drawn(len(columns[0]), RESAMPLES, seed)
-    sums = totals(counts, columns)
+    sums = drawn_totals(columns, RESAMPLES, seed)
     found = of_totals(statistic, sums)
     if not np.isfinite(found).all():
         return math.nan, math.nan
     if method == "t":
+        counts = drawn(len(columns[0]), RESAMPLES, seed)
         return studentized_bounds(columns, statistic, counts, sums, level)
     ends = np.array([(1 - level) / 2, (1 + level) / 2])
     if method == "BCa":
