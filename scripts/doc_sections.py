@@ -3,8 +3,9 @@
 README.md and docs/fidelity.md: runs in results/, results/selftest.json (``specbench fidelity
 --selftest --json``) and results/black_box.json (``scripts/black_box_power.py``). docs/engines.md:
 runs, results/llamacpp_agreement.json (``scripts/llamacpp_agreement.py``) and the launchers.
-docs/performance.md: results/bench.json, results/evidence.json and results/drafting.json
-(``scripts/bench --json``, the latter two with ``--only evidence_share`` and ``--only drafting``).
+docs/performance.md: results/bench.json, results/evidence.json, results/drafting.json and
+results/result_files.json (``scripts/bench --json``, the latter three with
+``--only evidence_share``, ``--only drafting`` and ``--only result_files``).
 docs/drafters.md: the catalogue and a run of drafters. docs/training.md: the schema of recipes, the
 cards of the heads that ship, the reference run and results/norms.json (``scripts/norms.py``).
 docs/comparing.md: readers of foreign formats.
@@ -26,6 +27,7 @@ from figure_sections import (
     black_box,
     drafting_table,
     evidence_table,
+    result_files_table,
     selftest_tables,
 )
 from import_sections import import_formats
@@ -229,6 +231,7 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "bench": bench_table,
         "evidence": evidence_table,
         "drafting": drafting_table,
+        "result files": result_files_table,
     },
     "docs/comparing.md": {"import formats": import_formats},
     "docs/training.md": {
