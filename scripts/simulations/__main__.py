@@ -13,7 +13,7 @@ from .claims import claims
 from .gates import EACH, NAMES, failures
 from .intervals import SIZES, coverage
 
-INTERVALS, COMPARISONS, BORDER, UNCHANGED, WRITTEN = 1000, 400, 2000, 400, 50
+INTERVALS, COMPARISONS, BORDER, UNCHANGED, WRITTEN = 1000, 250, 1200, 200, 50
 Say = Callable[[str], None]
 
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from scripts.simulations.drawing import Array
-from scripts.simulations.intervals import BASE, POPULATION, SEEDS, SIZES, rounded
-from scripts.simulations.runs import SAMPLED, draw_run, draw_suite, run_rows
 from specbench.results.compare.contrast import contrast
 from specbench.results.compare.joined import join
 from specbench.results.compare.measures import DEFAULT
 from specbench.results.compare.verdict import Judged, Verdict, judge
 from specbench.stats.proportion import wilson
+
+from .intervals import BASE, POPULATION, SEEDS, SIZES, rounded
+from .population import Array
+from .runs import SAMPLED, draw_run, draw_suite, run_rows
 
 ARMS = {"one": BASE, "other": BASE}
 CLAIMS = (Verdict.BETTER, Verdict.WORSE)

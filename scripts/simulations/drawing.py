@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scripts.simulations.population import NOISE, Arm, Array, Noise, Population, acceptance
+from .population import NOISE, Arm, Array, Noise, Population, acceptance
 
 Numbers = NDArray[np.int64]
 
@@ -37,7 +37,8 @@ class Prompts:
     def totals(self, values: NDArray[np.generic]) -> Array:
         """Values per request, summed over those of a prompt, [experiments, prompts]."""
         count = self.experiments * self.each
-        return np.bincount(self.prompt, values, count).reshape(self.experiments, self.each)
+        found = np.bincount(self.prompt, values, count).astype(np.float64)
+        return found.reshape(self.experiments, self.each)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,17 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scripts.simulations.intervals import BASE, SEEDS, rounded
-from scripts.simulations.population import Arm, Population, worse_by
-from scripts.simulations.runs import (
-    GREEDY,
-    SAMPLED,
-    draw_run,
-    draw_suite,
-    run_rows,
-    summary_of,
-    write_run,
-)
 from specbench.results.compare.sides import open_run
 from specbench.results.compare.split import ALL
 from specbench.results.gate.always import FIDELITY, SUCCESS
@@ -32,6 +21,18 @@ from specbench.results.gate.rules import ALPHA, DEFAULT, Check, GateRules
 from specbench.results.store import RunFolder
 from specbench.results.summary import summary_text
 from specbench.stats.proportion import wilson
+
+from .intervals import BASE, SEEDS, rounded
+from .population import Arm, Population, worse_by
+from .runs import (
+    GREEDY,
+    SAMPLED,
+    draw_run,
+    draw_suite,
+    run_rows,
+    summary_of,
+    write_run,
+)
 
 SUITES = (
     Population("code", median_tokens=120.0, acceptance=(4.0, 1.6)),

@@ -8,7 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from scripts.simulations.drawing import (
+from specbench.core.quantity import Quantity
+from specbench.stats.bootstrap import ratio_interval, total_ratio
+from specbench.stats.proportion import wilson
+
+from .drawing import (
     Counts,
     Prompts,
     draw_counts,
@@ -17,10 +21,7 @@ from scripts.simulations.drawing import (
     draw_own,
     draw_prompts,
 )
-from scripts.simulations.population import Arm, Array, Population, expected
-from specbench.core.quantity import Quantity
-from specbench.stats.bootstrap import ratio_interval, total_ratio
-from specbench.stats.proportion import wilson
+from .population import Arm, Array, Population, expected
 
 POPULATION = Population("chat")
 PLAIN = Arm()

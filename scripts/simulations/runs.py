@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from scripts.simulations.drawing import (
+from specbench.core.arm import PLAIN
+from specbench.core.manifest import ArmFactors, Identity, Manifest
+from specbench.results.compare.sides import RunRows
+from specbench.results.items import COLUMNS
+from specbench.results.schema import manifest_document, strict_json
+from specbench.results.store import RunFolder
+from specbench.results.summary import Summary, SummaryRow, summary_text
+
+from .drawing import (
     Counts,
     Numbers,
     Prompts,
@@ -19,19 +27,26 @@ from scripts.simulations.drawing import (
     draw_own,
     draw_prompts,
 )
-from scripts.simulations.population import Arm, Array, Population
-from specbench.core.arm import PLAIN
-from specbench.core.manifest import ArmFactors, Identity, Manifest
-from specbench.results.compare.sides import RunRows
-from specbench.results.items import COLUMNS
-from specbench.results.schema import manifest_document, strict_json
-from specbench.results.store import RunFolder
-from specbench.results.summary import Summary, SummaryRow, summary_text
+from .population import Arm, Array, Population
 
 GREEDY, SAMPLED = 0.0, 1.0
 PLAIN_ARM = Arm()
 PREFILL_MS, PREFILL_SPREAD = 60.0, 0.1
 NS_PER_MS = 1e6
+SAME: Mapping[str, object] = dict.fromkeys(COLUMNS, "") | {
+    "category": "any",
+    "split": "test",
+    "concurrency": 1.0,
+    "order": 0.0,
+    "resumed": 0.0,
+    "finish": "length",
+    "seed": 1.0,
+    "prompt_tokens": 64.0,
+    "start": 0.0,
+    "degenerate": 0.0,
+    "score": np.nan,
+}
+"""Columns of items.csv that are alike in all records."""
 Arms = Mapping[str, Arm]
 """Name -> arm, beside plain."""
 
@@ -92,58 +107,51 @@ def _records(
     occasion: Array,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    prompts = drawn.prompts
-    if temperature == GREEDY:
-        if arm not in drawn.greedy:
-            drawn.greedy[arm] = draw_counts(prompts, drawn.lengths, arm, rng)
-        counts = drawn.greedy[arm]
-    else:
-        counts = draw_counts(prompts, draw_lengths(prompts, rng), arm, rng)
+    """Records of one arm on one suite, with the number of their experiment."""
+    prompts, counts = drawn.prompts, _counts(drawn, temperature, arm, rng)
     experiment, item = np.divmod(prompts.prompt, prompts.each)
     own = drawn.own.get(name, np.ones(len(prompts.cost)))
     decode = draw_ms(prompts, counts, arm, own, rng) * occasion[experiment]
     prefill = PREFILL_MS * np.exp(PREFILL_SPREAD * rng.standard_normal(len(item)))
-    first = np.rint(prefill * prompts.cost[prompts.prompt] * occasion[experiment] * NS_PER_MS)
-    decode = np.rint(decode * NS_PER_MS)
+    prefill *= prompts.cost[prompts.prompt] * occasion[experiment]
+    first, decode = np.rint(prefill * NS_PER_MS), np.rint(decode * NS_PER_MS)
+    names = np.char.add("p", np.arange(prompts.each).astype(str))[item]
+    drafted = counts.steps * float(arm.k)
     # A draft is accepted with probability sum min(p, q); greedy records do not hold it.
     told = arm.k > 0 and temperature == SAMPLED
     chance = prompts.accepts[prompts.prompt] ** arm.power
-    names = np.char.add("p", np.arange(prompts.each).astype(str))[item]
-    columns: dict[str, object] = dict.fromkeys(COLUMNS, "") | {
+    columns: dict[str, object] = {
         "suite": prompts.population.name,
         "item": names,
         "turn": prompts.turn.astype(np.float64),
-        "category": "any",
-        "split": "test",
         "temperature": temperature,
         "repeat": prompts.repeat.astype(np.float64),
-        "concurrency": 1.0,
         "arm": name,
         "unit": names,
-        "order": 0.0,
-        "resumed": 0.0,
-        "finish": "length",
-        "seed": 1.0,
-        "prompt_tokens": 64.0,
         "prompt_sha256": names,
         "output_tokens": counts.tokens + 1.0,
         "steps": counts.steps.astype(np.float64),
-        "proposed": arm.k * counts.steps.astype(np.float64),
-        "verified": arm.k * counts.steps.astype(np.float64),
+        "proposed": drafted,
+        "verified": drafted,
         "judged": counts.judged.astype(np.float64),
         "accepted": counts.accepted.astype(np.float64),
         "committed": counts.tokens.astype(np.float64),
         "first_token_ns": first,
         "last_token_ns": first + decode,
-        "start": 0.0,
         "decode_ns": decode,
         "decode_tokens": counts.tokens.astype(np.float64),
         "visited": counts.judged.astype(np.float64) if told else np.nan,
         "overlap": chance * counts.judged if told else np.nan,
-        "degenerate": 0.0,
-        "score": np.nan,
     }
-    return pd.DataFrame({"experiment": experiment, **columns})
+    return pd.DataFrame({"experiment": experiment, **SAME, **columns})
+
+
+def _counts(drawn: Drawn, temperature: float, arm: Arm, rng: np.random.Generator) -> Counts:
+    if temperature != GREEDY:
+        return draw_counts(drawn.prompts, draw_lengths(drawn.prompts, rng), arm, rng)
+    if arm not in drawn.greedy:
+        drawn.greedy[arm] = draw_counts(drawn.prompts, drawn.lengths, arm, rng)
+    return drawn.greedy[arm]
 
 
 def manifest_of(run: str, suites: Iterable[str], arms: Arms, seed: int) -> Manifest:
@@ -192,12 +200,24 @@ def summary_of(run: str, suites: Iterable[str], arms: Arms) -> Summary:
         for temperature, word in ((GREEDY, "identical"), (SAMPLED, "passed"))
         for name in arms
     ]
-    whole = dict.fromkeys(("planned", "ok", "failed", "skipped", "conversations", "resumes"), 0)
-    facts = {"title": "simulated", "target": "simulated", "dtype": "float32", "device": "cpu"}
     return Summary(
-        run=run, complete=True, sentence="", rows=tuple(rows), warnings=(), failures=(),
-        **facts, **whole,
-    )  # fmt: skip
+        run=run,
+        title="simulated",
+        target="simulated",
+        dtype="float32",
+        device="cpu",
+        complete=True,
+        planned=0,
+        ok=0,
+        failed=0,
+        skipped=0,
+        conversations=0,
+        resumes=0,
+        sentence="",
+        rows=tuple(rows),
+        warnings=(),
+        failures=(),
+    )
 
 
 def write_run(
