@@ -8,7 +8,8 @@ results/result_files.json (``scripts/bench --json``, the latter three with
 ``--only evidence_share``, ``--only drafting`` and ``--only result_files``).
 docs/drafters.md: the catalogue and a run of drafters. docs/training.md: the schema of recipes, the
 cards of the heads that ship, the reference run and results/norms.json (``scripts/norms.py``).
-docs/comparing.md: readers of foreign formats.
+docs/comparing.md: readers of foreign formats; with docs/ci.md, results/coverage.json
+(``python -m scripts.simulations``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+from coverage_sections import false_claims, false_failures, interval_coverage
 from drafter_sections import drafter_options, drafter_table
 from figure_sections import (
     agreement,
@@ -233,7 +235,12 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "drafting": drafting_table,
         "result files": result_files_table,
     },
-    "docs/comparing.md": {"import formats": import_formats},
+    "docs/comparing.md": {
+        "coverage": interval_coverage,
+        "claims": false_claims,
+        "import formats": import_formats,
+    },
+    "docs/ci.md": {"failures": false_failures},
     "docs/training.md": {
         "recipe keys": recipe_keys,
         "zoo": zoo_table,
