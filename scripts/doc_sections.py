@@ -3,11 +3,13 @@
 README.md and docs/fidelity.md: runs in results/, results/selftest.json (``specbench fidelity
 --selftest --json``) and results/black_box.json (``scripts/black_box_power.py``). docs/engines.md:
 runs, results/llamacpp_agreement.json (``scripts/llamacpp_agreement.py``) and the launchers.
-docs/performance.md: results/bench.json, results/evidence.json and results/drafting.json
-(``scripts/bench --json``, the latter two with ``--only evidence_share`` and ``--only drafting``).
+docs/performance.md: results/bench.json, results/evidence.json, results/drafting.json and
+results/result_files.json (``scripts/bench --json``, the latter three with
+``--only evidence_share``, ``--only drafting`` and ``--only result_files``).
 docs/drafters.md: the catalogue and a run of drafters. docs/training.md: the schema of recipes, the
 cards of the heads that ship, the reference run and results/norms.json (``scripts/norms.py``).
-docs/comparing.md: readers of foreign formats. docs/roofline.md: devices, model types and a call.
+docs/comparing.md: readers of foreign formats; with docs/ci.md, results/coverage.json
+(``python -m scripts.simulations``). docs/roofline.md: devices, model types and a call.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+from coverage_sections import false_claims, false_failures, interval_coverage
 from drafter_sections import drafter_options, drafter_table
 from figure_sections import (
     agreement,
@@ -26,6 +29,7 @@ from figure_sections import (
     black_box,
     drafting_table,
     evidence_table,
+    result_files_table,
     selftest_tables,
 )
 from import_sections import import_formats
@@ -230,8 +234,14 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "bench": bench_table,
         "evidence": evidence_table,
         "drafting": drafting_table,
+        "result files": result_files_table,
     },
-    "docs/comparing.md": {"import formats": import_formats},
+    "docs/comparing.md": {
+        "coverage": interval_coverage,
+        "claims": false_claims,
+        "import formats": import_formats,
+    },
+    "docs/ci.md": {"failures": false_failures},
     "docs/training.md": {
         "recipe keys": recipe_keys,
         "zoo": zoo_table,

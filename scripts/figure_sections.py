@@ -32,6 +32,26 @@ def drafting_table() -> str:
     return "\n".join([*lines, "", f"{threads} threads, float32, SmolLM2-135M-Instruct."])
 
 
+def result_files_table() -> str:
+    """What reading result files costs: a line per command, then reading of traces."""
+    path = ROOT / "results" / "result_files.json"
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    lines = ["| command | s | peak MiB |", "| --- | --- | --- |"]
+    for name, seconds in found["seconds"].items():
+        lines.append(f"| {name} | {_short(seconds)} | {found['peak_memory_mb'][name]:.0f} |")
+    lines += ["", "| traces | measured |", "| --- | --- |"]
+    lines += [f"| {name} | {_short(value)} |" for name, value in found["traces"].items()]
+    runs = found["runs"]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{runs['runs']} runs of {runs['prompts']} prompts and {runs['arms']} arms, "
+            f"{runs['items_csv_mb']:.0f} MB of items.csv, {found['cores']} cores.",
+        ]
+    )
+
+
 def figure_table(name: str) -> str:
     """A table of measured figures from a file of results/."""
     path = ROOT / "results" / name

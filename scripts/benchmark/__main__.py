@@ -16,6 +16,7 @@ from .costs import batch_scaling, evidence_shares, host_shares, verify_cost
 from .drafts import draft_costs
 from .process import command_line, peak_memory
 from .replayed import replay_against_decoding
+from .result_files import result_files
 from .setting import ARMS, TARGET
 from .trees import accept_shares, chain_cost, tree_over_chain
 
@@ -38,7 +39,9 @@ PARTS = ENGINE | DRAFTING
 
 
 def measure(only: str | None) -> dict[str, Any]:
-    """The figures of the engine, those of drafting, or a single one."""
+    """The figures of the engine, those of drafting or of result files, or a single one."""
+    if only == "result_files":
+        return result_files()
     engine = open_engine(TARGET, ARMS)
     threads = {"torch_threads": torch.get_num_threads()}
     if only is not None:
@@ -55,8 +58,8 @@ def measure(only: str | None) -> dict[str, Any]:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.option(
     "--only",
-    type=click.Choice([*PARTS, "drafting"]),
-    help="One figure instead of those of the engine, or all of drafting.",
+    type=click.Choice([*PARTS, "drafting", "result_files"]),
+    help="One figure instead of those of the engine, or all of drafting or of result files.",
 )
 def main(as_json: bool, only: str | None) -> None:
     """Measure and print."""

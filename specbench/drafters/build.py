@@ -129,6 +129,7 @@ class BuildContext:
             loaded.model,
             f"draft:{self.arm}{suffix}",
             vocabulary.padding_mask(rows, match.real_ids, loaded.device),
+            self.target_model.attention,
         )
         selfcheck.check(model, name, _NARROWEST, _EXACTER)
         self._checked.append((model, name))
@@ -156,8 +157,10 @@ class BuildContext:
         """The target's first layers as a draft that aliases its KV."""
         owner = f"exit:{self.arm}"
         # The padding mask is the target's own: the exit has the same head.
-        model = PackedModel(early_exit(self.target.model, layers), owner, self.target_model.padding)
-        self._owners.append(lambda pool: pool.alias(owner, self.target_model.owner, layers))
+        whole = self.target_model
+        short = early_exit(self.target.model, layers)
+        model = PackedModel(short, owner, whole.padding, whole.attention)
+        self._owners.append(lambda pool: pool.alias(owner, whole.owner, layers))
         self.models.append(model)
         return model
 
@@ -175,7 +178,10 @@ class BuildContext:
         prepack = self.prepack and not quant.on
         head = build_feature_head(checkpoint, self.target, prepack=prepack)
         quantise_head(head, quant, checkpoint.name, self.target.model, prepack=self.prepack)
-        packed = PackedHead(head, f"draft:{self.arm}", self.vocabulary, self.target_model.padding)
+        whole = self.target_model
+        packed = PackedHead(
+            head, f"draft:{self.arm}", self.vocabulary, whole.padding, whole.attention
+        )
         self._own(packed, packed.dtype)
         self.note(checkpoint, packed.weight_bytes, packed.kv_bytes, quant.label)
         return packed

@@ -10,6 +10,8 @@ from specbench.core.limit import Reads
 from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Stops
 from specbench.models import selfcheck, vocabulary
+from specbench.models.attention.backend import attention_named
+from specbench.models.attention.sdpa import SDPA
 from specbench.models.device import device_name
 from specbench.models.kv_pool import KVPool
 from specbench.models.linear import pack_linears
@@ -95,7 +97,7 @@ class OpenedTarget:
             "device": str(self.loaded.device),
             "device_name": device_name(self.loaded.device),
             "reads": None if self.reads is None else asdict(self.reads),
-            "attention": "sdpa",
+            "attention": self.model.attention.name,
             "packed_linears": self.packed_linears,
             "self_check": asdict(self.self_check),
             "tie_tolerance": self.tie_tolerance,
@@ -107,17 +109,19 @@ def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
 
     Args:
         settings: the experiment's ``[target]`` table: model, revision, dtype (default float32),
-            device, prepack, template, system_policy, quant and its further keys.
+            device, attention, prepack, template, system_policy, quant and its further keys.
         width: rows of the widest forward after a prompt; rounding is measured at this width.
 
     Raises:
         UsageError, PrerequisiteError: no such model, or one that cannot run packed or quantised.
     """
-    name = str(settings["model"])
+    name, device = str(settings["model"]), str(settings.get("device", "cpu"))
+    # A back end that cannot run is refused before a model is read.
+    attention = attention_named(str(settings.get("attention", SDPA.name)), device)
     loaded = load_model(
         locate(name, revision=settings.get("revision")),
         dtype=str(settings.get("dtype", "float32")),
-        device=str(settings.get("device", "cpu")),
+        device=device,
         quant=quant_of(settings, "target"),
     )
     selfcheck.refuse_configuration(loaded.config, name)
@@ -126,7 +130,7 @@ def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
     packed_linears = pack_linears(loaded.model) if prepack else 0
     rows = loaded.model.get_input_embeddings().num_embeddings
     padding = vocabulary.padding_mask(rows, vocabulary.real_ids(loaded.tokenizer), loaded.device)
-    model = PackedModel(loaded.model, "target", padding)
+    model = PackedModel(loaded.model, "target", padding, attention)
     check = selfcheck.check(model, name, width)
     reads = reads_of(read, model)
     return OpenedTarget(settings, loaded, model, rows, prepack, packed_linears, check, reads)

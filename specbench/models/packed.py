@@ -15,7 +15,8 @@ from torch import Tensor
 from transformers.modeling_utils import AttentionInterface
 
 from specbench.decoding.protocols import Tap
-from specbench.models.attention.sdpa import SdpaPlan
+from specbench.models.attention.backend import Attention
+from specbench.models.attention.sdpa import SDPA
 from specbench.models.kv_pool import LayerGeometry
 from specbench.models.packed_batch import PackedBatch
 from specbench.models.pooled import Pooled
@@ -63,14 +64,21 @@ class PackedModel(Pooled):
         model: transformers model in eval mode.
         owner: name of its storage in the pool.
         padding: bool [V] of vocabulary rows that have no token, or None; their logits become -inf.
+        attention: the back end.
     """
 
-    def __init__(self, model: Any, owner: str, padding: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        owner: str,
+        padding: Tensor | None = None,
+        attention: Attention = SDPA,
+    ) -> None:
         AttentionInterface.register(ATTENTION, attend)
         model.set_attn_implementation(ATTENTION)
         config = model.config.get_text_config()
         layers = [layer_geometry(config)] * config.num_hidden_layers
-        super().__init__(owner, layers, next(model.parameters()).dtype)
+        super().__init__(owner, layers, next(model.parameters()).dtype, attention)
         self.model = model
         self.padding = padding if padding is not None and bool(padding.any()) else None
         self.observer: Observer | None = None
@@ -81,7 +89,7 @@ class PackedModel(Pooled):
     ) -> tuple[Tensor, dict[Tap, Tensor]]:
         """Logits [M, V] of the wanted rows, and tapped hidden states [T, H]."""
         batch = batch.to(self.pool.device)
-        plan = SdpaPlan(self.pool, self.owner, batch)
+        plan = self.plan(batch)
         with _Taps(self.model, taps) as tapped:
             output = self.model(
                 input_ids=batch.ids[None],

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
+from specbench.models.attention.backend import Attention, Plan
+from specbench.models.attention.sdpa import SDPA
 from specbench.models.kv_pool import KVPool, LayerGeometry
+from specbench.models.packed_batch import PackedBatch
 
 
 class Pooled:
@@ -16,9 +19,21 @@ class Pooled:
         owner: name of its storage.
         layers: KV shapes per layer.
         dtype: of its keys and values.
+        attention: the back end of its layers.
+
+    Raises:
+        PrerequisiteError: a back end without kernels for such layers.
     """
 
-    def __init__(self, owner: str, layers: Sequence[LayerGeometry], dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        owner: str,
+        layers: Sequence[LayerGeometry],
+        dtype: torch.dtype,
+        attention: Attention = SDPA,
+    ) -> None:
+        attention.require(owner, layers, dtype)
+        self.attention = attention
         self.owner = owner
         self.dtype = dtype
         self._layers = tuple(layers)
@@ -29,6 +44,10 @@ class Pooled:
         """The pool in use."""
         assert self._pool is not None, "use(pool) comes before forward"
         return self._pool
+
+    def plan(self, batch: PackedBatch) -> Plan:
+        """The attention of one forward."""
+        return self.attention.plan(self.pool, self.owner, batch)
 
     def use(self, pool: KVPool) -> None:
         """Read and write KV in this pool from now on; the owner must exist there."""

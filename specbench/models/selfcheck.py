@@ -12,6 +12,7 @@ from torch import Tensor
 from specbench.decoding.protocols import Tap
 from specbench.decoding.tree import TokenTree
 from specbench.errors import PrerequisiteError
+from specbench.models.attention.paged import PAGE
 from specbench.models.kv_pool import KVPool
 from specbench.models.packed import ATTENTION, PackedModel
 from specbench.models.packed_batch import PackedBatch, Segment, pack
@@ -141,7 +142,7 @@ def _prompts(model: PackedModel) -> tuple[Tensor, Tensor]:
 def _use_pool(model: PackedModel, rows: int) -> None:
     """Give the model KV of its own for a while."""
     weights = next(model.model.parameters())
-    pool = KVPool(2, rows, weights.dtype, weights.device)
+    pool = KVPool(2, -(-rows // PAGE) * PAGE, weights.dtype, weights.device)
     pool.add_owner(model.owner, model.geometry())
     model.use(pool)
 

@@ -1,11 +1,12 @@
 """Intervals for ratios of totals: the paired bootstrap over independent units.
 
 A unit (a prompt with its turns and repeats, a block of prompts, a server start) is resampled as a
-whole, because the steps and tokens inside it are correlated. Few units get a bootstrap-t interval
-(``stats.studentized``), many a BCa one (Efron 1987; Efron and Tibshirani 1993, chapter 14), which
-is too narrow with few: docs/comparing.md. Where units belong to several groups, as prompts to
-starts of a server, groups are resampled first and units inside them second; the interval is then
-the percentile one, whose bias with few groups ``stats.nested`` states.
+whole, because the steps and tokens inside it are correlated. Intervals are symmetric bootstrap-t
+ones (``stats.studentized``). From very many units on they are BCa ones (Efron 1987; Efron and
+Tibshirani 1993, chapter 14), which cost less and are too narrow with some hundred units:
+docs/comparing.md. Where units belong to several groups, as prompts to starts of a server, groups
+are resampled first and units inside them second; the interval is then the percentile one, whose
+bias with few groups ``stats.nested`` states.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from scipy import stats
 
 from specbench.core.quantity import Quantity, nothing
 from specbench.stats.nested import nested_counts, several
-from specbench.stats.resamples import Array, Statistic, drawn, of_totals, totals
+from specbench.stats.resamples import Array, Statistic, drawn, drawn_totals, of_totals, totals
 from specbench.stats.studentized import studentized_bounds
 
 LEVEL = 0.95
 RESAMPLES = 4999
 FEWEST_UNITS = 3
 """With fewer units a bootstrap has nothing to resample and no interval is formed."""
-FEWEST_STUDENTIZED, MANY_UNITS = 6, 160
+FEWEST_STUDENTIZED, MANY_UNITS = 6, 1000
 """Units from which on, and below which, an interval is bootstrap-t; else BCa."""
 BY_UNITS = ""
 """Method that goes by the number of units."""
@@ -213,7 +214,7 @@ def interval(
         return Quantity(value, unit, n=units, method=_too_few(units))
     tries = METHODS[METHODS.index(method or method_for(units)) :]
     for place, attempt in enumerate(tries):
-        low, high = _bounds(columns, statistic, seed, level, attempt)
+        low, high = _bounds(columns, statistic, seed, level, attempt, within[0] >= 0)
         if np.isfinite(low) and np.isfinite(high):
             name = f"bootstrap-{attempt}{what} over {units} units"
             if place:
@@ -229,15 +230,20 @@ def method_for(units: int) -> str:
 
 
 def _bounds(
-    columns: tuple[Array, ...], statistic: Statistic, seed: int, level: float, method: str
+    columns: tuple[Array, ...],
+    statistic: Statistic,
+    seed: int,
+    level: float,
+    method: str,
+    positive: bool,
 ) -> tuple[float, float]:
-    counts = drawn(len(columns[0]), RESAMPLES, seed)
-    sums = totals(counts, columns)
+    sums = drawn_totals(columns, RESAMPLES, seed)
     found = of_totals(statistic, sums)
     if not np.isfinite(found).all():
         return math.nan, math.nan
     if method == "t":
-        return studentized_bounds(columns, statistic, counts, sums, level)
+        counts = drawn(len(columns[0]), RESAMPLES, seed)
+        return studentized_bounds(columns, statistic, counts, sums, level, positive)
     ends = np.array([(1 - level) / 2, (1 + level) / 2])
     if method == "BCa":
         ends = _corrected(columns, statistic, found, ends)

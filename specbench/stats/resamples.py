@@ -64,6 +64,24 @@ def totals(counts: NDArray[np.integer], columns: Sequence[Array]) -> list[Array]
     return list(np.concatenate(parts).T)
 
 
+def drawn_totals(columns: Sequence[Array], resamples: int, seed: int) -> list[Array]:
+    """Totals of each column over ``drawn`` resamples, read-only, [resamples] each.
+
+    The last ones are kept: the intervals of a measure and its spread are over the same.
+    """
+    stacked = np.stack(columns, axis=1)
+    return list(_drawn_totals(stacked.tobytes(), len(columns), resamples, seed).T)
+
+
+@lru_cache(maxsize=1)
+def _drawn_totals(stacked: bytes, columns: int, resamples: int, seed: int) -> Array:
+    """[resamples, columns] of columns side by side, [units, columns]."""
+    units = np.frombuffer(stacked).reshape(-1, columns)
+    found = np.stack(totals(drawn(len(units), resamples, seed), list(units.T)), axis=1)
+    found.flags.writeable = False
+    return found
+
+
 def of_totals(statistic: Statistic, sums: Sequence[Array]) -> Array:
     """A statistic of columns where only their totals are known, one entry per resample."""
     return np.asarray(statistic(*(one[:, None] for one in sums)))

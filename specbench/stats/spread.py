@@ -9,7 +9,7 @@ from scipy import stats
 from specbench.core.quantity import Quantity, nothing
 from specbench.stats.bootstrap import FEWEST_UNITS, RESAMPLES
 from specbench.stats.nested import nested_counts, several
-from specbench.stats.resamples import Array, Statistic, drawn, of_totals, totals
+from specbench.stats.resamples import Array, Statistic, drawn_totals, of_totals, totals
 
 
 def detectable(
@@ -38,7 +38,7 @@ def detectable(
     if groups is not None and several(groups):
         sums = totals(nested_counts(groups, RESAMPLES, np.random.default_rng(seed)), columns)
     else:
-        sums = totals(drawn(units, RESAMPLES, seed), columns)
+        sums = drawn_totals(columns, RESAMPLES, seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = of_totals(statistic, sums)
     if not np.isfinite(found).all():

@@ -1,9 +1,16 @@
 """Bootstrap-t intervals: every resample is measured by a spread of its own.
 
-Efron 1981; Efron and Tibshirani 1993, section 12.5; Hall 1988 on why it misses on both sides alike.
-With few units the other bootstraps are too narrow, because a resample varies less than a sample and
-because the spread of a ratio goes with its value; t = (resample - value) / spread of the resample
-follows both. Its spread is that of the linear part (infinitesimal jackknife).
+Efron 1981; Efron and Tibshirani 1993, section 12.5. Other bootstraps are too narrow, because a
+resample varies less than a sample and because the spread of a ratio goes with its value;
+t = (resample - value) / spread of the resample follows both. Its spread is that of the linear part
+(infinitesimal jackknife).
+
+Both ends are as far away, by the quantile of |t|: of two tails together resamples tell more than of
+one, and errors of skewness cancel (Hall 1988, On symmetric bootstrap confidence intervals, Journal
+of the Royal Statistical Society B 50). With an end of its own for each tail, intervals of coverage
+1 - 2 x 0.001 over 16 heavy-tailed prompts missed on one side four times as often as they may. What
+is positive is measured by its logarithm, in which a ratio and its reciprocal are alike and both
+sides are missed alike. ``scripts/simulations`` says what coverage that gives.
 """
 
 from __future__ import annotations
@@ -26,6 +33,7 @@ def studentized_bounds(
     counts: Counts,
     sums: Sequence[Array],
     level: float,
+    positive: bool,
 ) -> tuple[float, float]:
     """Ends of the bootstrap-t interval; nan or infinite where it is undefined.
 
@@ -36,17 +44,23 @@ def studentized_bounds(
         counts: how often each unit is in each resample, [resamples, units].
         sums: totals of each column over each resample.
         level: coverage of the interval.
+        positive: whether the statistic cannot be negative.
     """
     whole = [column.sum(keepdims=True) for column in columns]
     (value,) = of_totals(statistic, whole)
     (spread,) = _spreads(columns, statistic, np.ones((1, len(columns[0]))), whole)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = (of_totals(statistic, sums) - value) / _spreads(columns, statistic, counts, sums)
-    if np.isnan(t).any():
-        return np.nan, np.nan
-    # No interpolation, so that an infinite t makes an end infinite only where it is one.
-    least, most = np.quantile(t, [(1 - level) / 2, (1 + level) / 2], method="inverted_cdf")
-    return float(value - most * spread), float(value - least * spread)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        found, spreads = of_totals(statistic, sums), _spreads(columns, statistic, counts, sums)
+        if positive:
+            spread, spreads = spread / value, spreads / found
+            value, found = np.log(value), np.log(found)
+        t = np.abs(found - value) / spreads
+        if np.isnan(t).any():
+            return np.nan, np.nan
+        # No interpolation, so that an infinite t makes the ends infinite only where it is theirs.
+        reach = np.quantile(t, level, method="inverted_cdf") * spread
+        low, high = value - reach, value + reach
+        return (float(np.exp(low)), float(np.exp(high))) if positive else (float(low), float(high))
 
 
 def _spreads(

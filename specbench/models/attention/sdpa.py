@@ -7,16 +7,34 @@ T packed tokens, n tokens of a segment, L valid KV rows of its request.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from specbench.models.attention.sight import Sight, is_narrow, sight
-from specbench.models.kv_pool import KVPool
+from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import PackedBatch
 
 _FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 """What scaled_dot_product_attention calls on a CPU; it also returns the log of each row's sum."""
+
+
+class Sdpa:
+    """The back end that runs everywhere; see ``attention.backend.Attention``."""
+
+    name = "sdpa"
+
+    def require(self, owner: str, layers: Sequence[LayerGeometry], dtype: torch.dtype) -> None:
+        """Nothing is refused."""
+
+    def plan(self, pool: KVPool, owner: str, batch: PackedBatch) -> SdpaPlan:
+        """Plan a forward."""
+        return SdpaPlan(pool, owner, batch)
+
+
+SDPA = Sdpa()
 
 
 class SdpaPlan:

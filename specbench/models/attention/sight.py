@@ -56,17 +56,30 @@ def sight(
         dtype, device: of the mask.
         can_split: whether attention to a part of the rows can be merged with that to the rest.
     """
+    narrow = is_narrow(segment, window)
+    if segment.count == 1 and segment.visible is None and not narrow:
+        return Sight(0, 0, None)
+    before = segment.before
+    if can_split and not narrow and groups * segment.count * before >= SPLIT_FROM:
+        return Sight(0, before, _additive(visible_tail(segment), groups, dtype, device))
+    first, visible = visible_rows(segment, window)
+    return Sight(first, 0, _additive(visible, groups, dtype, device))
+
+
+def visible_rows(segment: Segment, window: int | None) -> tuple[int, Tensor]:
+    """Rows that a segment's tokens see, of all KV rows of their request.
+
+    Args:
+        window: see ``sight``.
+
+    Returns:
+        The first row that any of them sees, and bool [n, rows from that one on], on the host.
+    """
     if is_narrow(segment, window):
         assert window is not None
-        return _windowed(segment, groups, window, dtype, device)
-    before = segment.before
-    if segment.count == 1 and segment.visible is None:
-        return Sight(0, 0, None)
-    split = can_split and groups * segment.count * before >= SPLIT_FROM
-    visible = _tail(segment)
-    if not split:
-        visible = torch.cat([torch.ones(segment.count, before, dtype=torch.bool), visible], 1)
-    return Sight(0, before if split else 0, _additive(visible, groups, dtype, device))
+        return _windowed(segment, window)
+    before = torch.ones(segment.count, segment.before, dtype=torch.bool)
+    return 0, torch.cat([before, visible_tail(segment)], 1)
 
 
 def is_narrow(segment: Segment, window: int | None) -> bool:
@@ -77,16 +90,13 @@ def is_narrow(segment: Segment, window: int | None) -> bool:
     return int(_positions(segment)[-segment.count :].max()) - lowest >= window
 
 
-def _windowed(
-    segment: Segment, groups: int, window: int, dtype: torch.dtype, device: torch.device
-) -> Sight:
+def _windowed(segment: Segment, window: int) -> tuple[int, Tensor]:
     """Rows behind the edge of the earliest window, each token with an edge of its own."""
     position = _positions(segment)
     edge = position[-segment.count :, None] - window
     first = min(max(int(edge.min()) + 1, 0), segment.before)
     prefix = torch.arange(first, segment.before)
-    visible = torch.cat([prefix > edge, _tail(segment) & (position > edge)], 1)
-    return Sight(first, 0, _additive(visible, groups, dtype, device))
+    return first, torch.cat([prefix > edge, visible_tail(segment) & (position > edge)], 1)
 
 
 def _positions(segment: Segment) -> Tensor:
@@ -96,7 +106,7 @@ def _positions(segment: Segment) -> Tensor:
     return segment.before + segment.depths.cpu()
 
 
-def _tail(segment: Segment) -> Tensor:
+def visible_tail(segment: Segment) -> Tensor:
     """bool [n, m] on the host: what each token sees of the tail."""
     if segment.visible is None:
         return torch.ones(segment.count, segment.count, dtype=torch.bool).tril()

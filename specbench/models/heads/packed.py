@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from specbench.decoding.protocols import Tap
-from specbench.models.attention.sdpa import SdpaPlan
+from specbench.models.attention.backend import Attention
+from specbench.models.attention.sdpa import SDPA
 from specbench.models.kv_pool import LayerGeometry
 from specbench.models.packed_batch import PackedBatch
 from specbench.models.pooled import Pooled
@@ -74,12 +75,18 @@ class PackedHead(Pooled):
         owner: name of its storage in the pool.
         vocabulary: V.
         padding: bool [V] of rows without a token, or None.
+        attention: the back end.
     """
 
     def __init__(
-        self, head: FeatureHead, owner: str, vocabulary: int, padding: Tensor | None = None
+        self,
+        head: FeatureHead,
+        owner: str,
+        vocabulary: int,
+        padding: Tensor | None = None,
+        attention: Attention = SDPA,
     ) -> None:
-        super().__init__(owner, head.geometry(), head.dtype)
+        super().__init__(owner, head.geometry(), head.dtype, attention)
         self.head = head
         self.taps = head.taps
         self.weight_bytes = head.weight_bytes
@@ -104,7 +111,7 @@ class PackedHead(Pooled):
             states [T, H] that the next step takes.
         """
         batch = batch.to(self.pool.device)
-        plan = SdpaPlan(self.pool, self.owner, batch)
+        plan = self.plan(batch)
         entering = self.head.begin(hidden) if fresh else hidden
         states = self.head.states(batch.ids, entering, batch.positions, plan)
         return self._widen(self.head.logits(states[batch.logit_rows])), self.head.recycle(

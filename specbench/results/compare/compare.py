@@ -9,7 +9,7 @@ from specbench.core.arm import PLAIN
 from specbench.errors import NotComparable
 from specbench.results.comparable import require_comparable
 from specbench.results.compare.at_k import Pair, pairs_at
-from specbench.results.compare.contrast import contrast
+from specbench.results.compare.contrast import Absent, contrast, totals_of
 from specbench.results.compare.details import DETAILS, detailed
 from specbench.results.compare.fidelity import Fidelity, fidelity, words
 from specbench.results.compare.joined import Joined, join
@@ -129,7 +129,7 @@ def _compared(
         new.name,
         len(joined.rows),
         tuple(parts),
-        (*notes, *_joining(joined), *_drift(base, new, joined, seed)),
+        (*notes, *_joining(joined), *_drift(base, new, joined)),
     )
 
 
@@ -152,7 +152,7 @@ def _joining(joined: Joined) -> list[str]:
     return notes
 
 
-def _drift(base: Side, new: Side, joined: Joined, seed: int) -> list[str]:
+def _drift(base: Side, new: Side, joined: Joined) -> list[str]:
     """What plain says of the two occasions: it did the same on both."""
     if not joined.apart:
         return []
@@ -168,10 +168,13 @@ def _drift(base: Side, new: Side, joined: Joined, seed: int) -> list[str]:
     for group, rows in groups(beside.rows, "temperature"):
         if group.name != ALL:
             continue
-        found = contrast(MEASURES["itl"].name, beside, rows, seed).ratio
-        if found.known and abs(found.number() - 1) > STEADY:
+        made = totals_of(MEASURES["itl"].name, beside, rows)
+        if isinstance(made, Absent):
+            continue
+        before, after = (value.number() for value in made.values)
+        if abs(after / before - 1) > STEADY:
             notes.append(
-                f"temperature {group.temperature:g}: plain itself took {found.number():.2f} times "
+                f"temperature {group.temperature:g}: plain itself took {after / before:.2f} times "
                 "as long per token in the new run: read speedup, where each arm is held against "
                 "its own plain, not itl, ttft and tokens/s"
             )

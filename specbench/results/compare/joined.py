@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -43,13 +44,12 @@ class Joined:
         rows = self.rows if rows is None else rows
         found = [name for name in rows.columns if name.endswith(suffix)]
         # "_base" is no end of "_base_plain".
-        return rows[found].rename(columns=lambda name: name[: -len(suffix)])
+        return rows[found].set_axis([name[: -len(suffix)] for name in found], axis=1)
 
 
 def join(base: Side, new: Side) -> Joined:
     """Join two sides on suite, item, turn, temperature, repeat and concurrency."""
-    kept = [*KEY, *COMPARED]
-    rows = base.rows[kept].merge(new.rows[kept], on=KEY, suffixes=(BASE, NEW))
+    rows = _partnered(_named(base.rows, COMPARED, BASE), _named(new.rows, COMPARED, NEW), "inner")
     paired = len(rows)
     same = rows[f"prompt_sha256{BASE}"] == rows[f"prompt_sha256{NEW}"]
     rows = rows[same].reset_index(drop=True)
@@ -72,9 +72,24 @@ def _by_overlap(arm: ArmFactors) -> bool:
 
 def _beside(rows: pd.DataFrame, plain: pd.DataFrame, suffix: str) -> pd.DataFrame:
     """Plain's times of the same requests; NaN where plain did not finish them."""
-    kept = plain[[*KEY, "decode_ns", "decode_tokens", "degenerate"]]
-    renamed = kept.rename(columns={n: f"{n}{suffix}" for n in kept.columns if n not in KEY})
-    return rows.merge(renamed, on=KEY, how="left")
+    told = _named(plain, ["decode_ns", "decode_tokens", "degenerate"], suffix)
+    return _partnered(rows, told, "left")
+
+
+def _named(rows: pd.DataFrame, columns: Sequence[str], suffix: str) -> pd.DataFrame:
+    """``KEY``, and columns under names that say whose they are."""
+    return rows[[*KEY, *columns]].set_axis([*KEY, *(f"{n}{suffix}" for n in columns)], axis=1)
+
+
+def _partnered(
+    left: pd.DataFrame, right: pd.DataFrame, how: Literal["inner", "left"]
+) -> pd.DataFrame:
+    """Both tables joined on ``KEY``, which names a row once in each."""
+    left, right = (rows.reset_index(drop=True) for rows in (left, right))
+    # items.csv is sorted: of runs that finished the same, rows are partners already.
+    if left[KEY].equals(right[KEY]):
+        return pd.concat([left, right.drop(columns=KEY)], axis=1)
+    return left.merge(right, on=KEY, how=how)
 
 
 def unit_labels(rows: pd.DataFrame, *, timed: bool, apart: bool) -> pd.Series[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from specbench.results.items import COLUMNS, SCORES, csv_text, item_rows
@@ -64,10 +65,7 @@ def _parsed(source: Path | io.StringIO, path: Path, hint: str) -> pd.DataFrame:
     for name in SCORES:
         if name not in rows:
             rows[name] = "" if name in TEXT else float("nan")
-    for name in NUMBERS:
-        rows[name] = _numbers(rows[name], name, path, hint)
-    rows[[*TEXT]] = rows[[*TEXT]].fillna("")
-    return rows
+    return rows.assign(**_numbers(rows[NUMBERS], path, hint), **rows[[*TEXT]].fillna(""))
 
 
 def _require_columns(rows: pd.DataFrame, path: Path, hint: str) -> None:
@@ -82,7 +80,16 @@ def _require_columns(rows: pd.DataFrame, path: Path, hint: str) -> None:
         )
 
 
-def _numbers(column: pd.Series[float], name: str, path: Path, hint: str) -> pd.Series[float]:
+def _numbers(columns: pd.DataFrame, path: Path, hint: str) -> dict[str, pd.Series[float]]:
+    """Columns as float64, by name; what is wrong with a cell is looked for where one is."""
+    if all(dtype.kind in "iuf" for dtype in columns.dtypes):
+        found = columns.astype("float64")
+        if not np.isinf(found.to_numpy()).any():
+            return {name: found[name] for name in NUMBERS}
+    return {name: _number(columns[name], name, path, hint) for name in NUMBERS}
+
+
+def _number(column: pd.Series[float], name: str, path: Path, hint: str) -> pd.Series[float]:
     found = pd.to_numeric(column, errors="coerce")
     wrong = found.isna() & column.notna()
     infinite = found.abs() == float("inf")

@@ -97,19 +97,20 @@ def _gated(
 ) -> Gated:
     joined = join(base, new)
     require_requests(base, new, joined)
+    unchanged = [join(base, other) for other in again]
     checks = (
         success(base, new, run, rules.allow_failures),
         *fidelity(base, new),
-        *_measured(base, joined, rules, again),
+        *_measured(base, joined, rules, unchanged),
     )
     return Gated(base.name, new.name, len(joined.rows), len(again), checks, tuple(notes))
 
 
 def _measured(
-    base: Side, joined: Joined, rules: GateRules, again: Sequence[Side]
+    base: Side, joined: Joined, rules: GateRules, unchanged: Sequence[Joined]
 ) -> Iterator[Checked]:
     for check in rules.check:
-        known = noise(base, again, check.metric, check.by)
+        known = noise(unchanged, check.metric, check.by)
         for group, rows in groups(joined.rows, check.by):
             if group.name == SOUND:
                 continue

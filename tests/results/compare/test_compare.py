@@ -169,6 +169,18 @@ def test_what_one_side_lacks_is_left_out_and_said(tmp_path):
     )
 
 
+def test_partners_are_found_wherever_their_rows_stand(tmp_path):
+    rows = [row(i, n, committed=10 + k, steps=5 + k) for k, i in enumerate(ITEMS) for n in "ab"]
+    # The same sums on both sides, and the same requests if each is held against its own partner.
+    apart = [one for one in rows if one["arm"] == "a"]
+    apart += reversed([one for one in rows if one["arm"] == "b"])
+    write_run(tmp_path / "r", apart)
+    measured = by_measure(run(opened(tmp_path / "r", "a"), opened(tmp_path / "r", "b"))[0])
+    found = measured["accept_length"].contrast
+    assert (found.ratio.value, found.p) == (1.0, 1.0)
+    assert found.ratio.method == "no interval: equal on all 12 units"
+
+
 def test_splits_keep_a_cliff_in_sight(tmp_path):
     rows = []
     for number, item in enumerate(ITEMS):
