@@ -7,9 +7,11 @@ docs/performance.md: results/bench.json, results/evidence.json, results/drafting
 results/result_files.json (``scripts/bench --json``, the latter three with
 ``--only evidence_share``, ``--only drafting`` and ``--only result_files``).
 docs/drafters.md: the catalogue and a run of drafters. docs/training.md: the schema of recipes, the
-cards of the heads that ship, the reference run and results/norms.json (``scripts/norms.py``).
-docs/comparing.md: readers of foreign formats; with docs/ci.md, results/coverage.json
-(``python -m scripts.simulations``). docs/roofline.md: devices, model types and a call.
+cards of the heads that ship, the reference run, results/norms.json (``scripts/norms.py``) and
+results/vocabularies.json (``scripts/vocabularies.py``). docs/ci.md: results/gate_faults.json
+(``scripts/gate_faults.py``). docs/comparing.md: readers of foreign formats; with docs/ci.md,
+results/coverage.json (``python -m scripts.simulations``). docs/roofline.md: devices, model types
+and a call.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from figure_sections import (
     black_box,
     drafting_table,
     evidence_table,
+    gate_faults,
     result_files_table,
     selftest_tables,
 )
@@ -36,7 +39,13 @@ from import_sections import import_formats
 from recipe_sections import recipe_keys
 from rich.console import Console
 from roofline_sections import device_table, example, model_types
-from training_sections import measured_table, norms_table, zoo_table
+from training_sections import (
+    measured_table,
+    norms_table,
+    targets_table,
+    vocabularies_table,
+    zoo_table,
+)
 
 from specbench.core.arm import ArmSpec
 from specbench.core.manifest import Manifest
@@ -122,6 +131,11 @@ def heads_measured() -> str:
     """The heads that ship, in the reference run."""
     summary, path = committed_run("reference")
     return f"{measured_table(summary)}\n\n{measured_on(summary)} {with_files(path)}"
+
+
+def heads_against_targets() -> str:
+    """What the heads that ship were to reach, and reach in the reference run."""
+    return targets_table(committed_run("reference")[0])
 
 
 PASTED = {
@@ -241,12 +255,14 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "claims": false_claims,
         "import formats": import_formats,
     },
-    "docs/ci.md": {"failures": false_failures},
+    "docs/ci.md": {"failures": false_failures, "gate faults": gate_faults},
     "docs/training.md": {
         "recipe keys": recipe_keys,
         "zoo": zoo_table,
         "measured": heads_measured,
+        "targets": heads_against_targets,
         "norms": norms_table,
+        "vocabularies": vocabularies_table,
     },
     "docs/roofline.md": {
         "roofline-example": example,

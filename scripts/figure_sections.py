@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from specbench.cli.rows import markdown
+from specbench.report.gated import WORDS
+from specbench.results.gate.decide import Outcome
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -83,6 +85,32 @@ def black_box() -> str:
     settings = ", ".join(f"{name}={value:g}" for name, value in found["settings"].items())
     tables = f"{markdown(found['power'])}\n\nFalse alarms:\n\n{markdown(found['false_alarms'])}"
     return f"{tables}\n\n`{found['command']}`: {settings.replace('_', ' ')}."
+
+
+def gate_faults() -> str:
+    """What a gate says of planted faults, and the checks that decide, from gate_faults.json."""
+    path = ROOT / "results" / "gate_faults.json"
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    rows = []
+    for one in found["rows"]:
+        decisive = [check for check in one["checks"] if check["outcome"] == one["verdict"]]
+        # Where all is well every check says so.
+        told = decisive if one["verdict"] != WORDS[Outcome.PASS] else ()
+        by = "; ".join(
+            f"{check['check']}, {check['where']}: {check['change'] or _bare(check['why'])}"
+            for check in told
+        )
+        rows.append({"what was done": one["fault"], "verdict": one["verdict"], "by": by})
+    settings = found["settings"]
+    return (
+        f"{markdown(rows)}\n\n{settings['prompts']} prompts at two temperatures, "
+        f"{settings['tokens']} tokens, the MTP head with K = {settings['k']}."
+    )
+
+
+def _bare(why: str) -> str:
+    """A reason without the verdict that stands beside it."""
+    return why.removeprefix(f"{WORDS[Outcome.FAIL]}: ")
 
 
 def agreement() -> str:

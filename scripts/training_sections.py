@@ -1,11 +1,13 @@
 """Generated sections of docs/training.md: the heads that ship, and studies of training.
 
-The heads' own cards; results/norms.json (``scripts/norms.py``).
+The heads' own cards; results/norms.json (``scripts/norms.py``) and results/vocabularies.json
+(``scripts/vocabularies.py``).
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,63 @@ def measured_table(summary: Summary) -> str:
     return markdown([rows[key] for key in sorted(rows, key=lambda k: (SHOWN.index(k[0]), k[1]))])
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the heads that ship were to reach.
+
+    Attributes:
+        said: what is measured, in words.
+        arms: the best of these counts.
+        figure: name in the summary.
+        floor, aim: at least, and hoped for.
+    """
+
+    said: str
+    arms: tuple[str, ...]
+    figure: str
+    suite: str
+    floor: float
+    aim: float
+
+    def reached(self, summary: Summary, temperature: float) -> str:
+        """The measured value and what it reaches."""
+        value = max(
+            float(found)
+            for row in summary.rows
+            if (row.suite, row.temperature) == (self.suite, temperature)
+            and row.arm in self.arms
+            and (found := row.figures[self.figure].value) is not None
+        )
+        word = "aim" if value >= self.aim else "floor" if value >= self.floor else "missed"
+        return f"{value:.2f}, {word}"
+
+
+BEST = ("medusa", "mtp", "eagle3", "eagle3_16")
+LENGTH, SPEED = "accept_length_sound", "speedup_sound"
+TARGETS = (
+    Target("MTP, K = 3, accept length on code", ("mtp",), LENGTH, "code", 1.9, 2.4),
+    Target("MTP, K = 3, accept length on chat", ("mtp",), LENGTH, "chat", 1.6, 2.0),
+    Target("EAGLE-3, 16 nodes, accept length on code", ("eagle3_16",), LENGTH, "code", 2.2, 2.8),
+    Target("best speed-up on code", BEST, SPEED, "code", 1.4, 1.8),
+    Target("best speed-up on chat", BEST, SPEED, "chat", 1.2, 1.4),
+)
+
+
+def targets_table(summary: Summary) -> str:
+    """What was set out for and what was measured."""
+    return markdown(
+        [
+            {
+                "what": one.said,
+                "floor": f"{one.floor:g}",
+                "aim": f"{one.aim:g}",
+                **{f"T = {t:g}": one.reached(summary, t) for t in (0.0, 0.7)},
+            }
+            for one in TARGETS
+        ]
+    )
+
+
 def norms_table() -> str:
     """Accept length with and without norms, after short and long prompts."""
     found: dict[str, Any] = _read("norms.json")
@@ -73,6 +132,20 @@ def norms_table() -> str:
         f"{markdown(list(rows.values()))}\n\nMean accept length over temperatures on "
         f"{settings['held']} held-out answers of the same kind, chains of {settings['k']}; "
         f"{settings['tokens']:,} tokens of answers, seen {settings['epochs']:g} times."
+    )
+
+
+def vocabularies_table() -> str:
+    """Accept length and speed-up of the MTP head with fewer and more draft tokens, by language."""
+    found: dict[str, Any] = _read("vocabularies.json")
+    rows: dict[tuple[float, str], dict[str, object]] = {}
+    for one in found["rows"]:
+        key = (one["temperature"], one["language"])
+        row = rows.setdefault(key, {"T": f"{key[0]:g}", "answers in": key[1]})
+        row[f"{one['tokens']:,}"] = f"{one['accept_length']:.2f}, {one['speedup']:.2f}x"
+    return (
+        f"{markdown(list(rows.values()))}\n\nAccept length, and speed-up over plain, by number of "
+        f"tokens that are drafted; {found['limit']} prompts per suite, chains of {found['k']}."
     )
 
 

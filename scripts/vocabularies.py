@@ -1,8 +1,8 @@
 """What a smaller draft vocabulary costs in acceptance and gains in time, by language.
 
-The head that ships is cut to other numbers of tokens: its projection is the target's rows of them,
-so nothing is trained again. All cuts decode the same prompts in alternation with plain decoding.
-Writes results/vocabularies.json.
+The head that ships is cut to fewer of its tokens, or given the next frequent ones: its projection
+is the target's rows of them, so nothing is trained again. All cuts decode the same prompts in
+alternation with plain decoding. Writes results/vocabularies.json.
 
     .venv/bin/python scripts/vocabularies.py --data train/data    (of scripts/train_zoo/run)
 """
@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +56,12 @@ def cut(head: HeadCheckpoint, ids: Sequence[int] | None) -> HeadCheckpoint:
     return replace(head, config=replace(config, draft_vocabulary=size), tensors=tensors)
 
 
+def own_first(head: HeadCheckpoint, counted: Counter[int]) -> Counter[int]:
+    """The counts with all tokens that the head has before all others: it is one of the cuts."""
+    most = counted.total()
+    return counted + Counter(dict.fromkeys(head.tensors["target_ids"].tolist(), most))
+
+
 def cuts(data: Path) -> Iterator[tuple[int, HeadCheckpoint]]:
     """Number of tokens, and the head with so many, the most frequent of the target's answers."""
     target = load_model(locate(TARGET))
@@ -63,6 +70,7 @@ def cuts(data: Path) -> Iterator[tuple[int, HeadCheckpoint]]:
     rows = target.model.get_input_embeddings().num_embeddings
     place = locate(HEAD, needs_tokenizer=False)
     head = read_head(place, families=("mtp",), target=TargetShape.of(target.config), dtype="auto")
+    counted = own_first(head, counted)
     for size in SIZES:
         yield size, cut(head, frequent_ids(counted, size, target.eos_ids, rows))
     yield rows, cut(head, None)

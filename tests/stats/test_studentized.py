@@ -77,6 +77,16 @@ def test_a_tail_of_one_in_a_thousand_is_missed_no_more_often():
     assert missed <= runs * 0.001 + 3 * (runs * 0.001) ** 0.5
 
 
+def test_one_unit_that_makes_the_spread_widens_it_no_more_than_two_units_would():
+    sample = np.append(1 + 0.001 * np.arange(15), 30.0)
+    # Student's t of one degree of freedom: tan(0.475 pi), the quantile of a Cauchy distribution.
+    spread = sample.std() / 16**0.5 / sample.mean()
+    half = np.tan(0.475 * np.pi) * spread
+    found = total_ratio(sample, np.ones(16), seed=0, unit="ms")
+    ends = sample.mean() * np.exp([-half, half])
+    assert [found.low, found.high] == pytest.approx(ends, rel=1e-6)
+
+
 def test_an_end_that_no_resample_reaches_is_left_to_bca():
     # Without the one success, 0.875 ** 8 = 34 % of the resamples have no spread.
     found = total_ratio([0, 0, 0, 1, 0, 0, 0, 0], [4] * 8, seed=0, unit="1")
