@@ -9,6 +9,7 @@ import click
 
 from specbench.cli.head_lines import head_lines
 from specbench.cli.new_head import new_head
+from specbench.cli.new_model import new_model
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.models.fetch import fetch as fetch_model
 from specbench.models.gguf_write import export as write_gguf
@@ -26,6 +27,7 @@ def models() -> None:
 
 
 models.add_command(new_head)
+models.add_command(new_model)
 
 
 def _progress(line: str) -> None:

@@ -40,7 +40,14 @@ def around(
         plain_windows=plain_windows,
         probes=_probes(recorded, cell.arm),
         stateful=arm.stateful,
+        random_weights=bool(_target(manifest).get("random_weights")),
     )
+
+
+def _target(manifest: Manifest) -> Mapping[str, object]:
+    """What the engine says of the target; nothing where it says nothing."""
+    found = manifest.engine.get("target")
+    return found if isinstance(found, Mapping) else {}
 
 
 def _attached(manifest: Manifest, arm: str) -> bool:
@@ -83,8 +90,7 @@ def draft_is_target(manifest: Manifest, arm: ArmFactors) -> bool:
 
 
 def _skips_nothing(manifest: Manifest, arm: ArmFactors) -> bool:
-    target = manifest.engine.get("target")
-    total = target.get("layers") if isinstance(target, Mapping) else None
+    total = _target(manifest).get("layers")
     whole = total is not None and arm.drafter_options.get("layers") == total
     return arm.drafter == "layer_skip" and whole
 

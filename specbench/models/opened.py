@@ -17,6 +17,7 @@ from specbench.models.kv_pool import KVPool
 from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel, load_model
 from specbench.models.locate import locate
+from specbench.models.new_model import MARK
 from specbench.models.packed import PackedModel
 from specbench.models.quant.settings import quant_of
 from specbench.models.reads import reads_of, weights_read
@@ -147,6 +148,7 @@ def model_facts(loaded: LoadedModel) -> dict[str, object]:
         "dtype": str(loaded.dtype).removeprefix("torch."),
         "quant": loaded.quant.label,
         "layers": int(loaded.config.get_text_config().num_hidden_layers),
+        "random_weights": getattr(loaded.config, MARK, None) is not None,
         "context_limit": loaded.context_limit,
         "vocabulary": loaded.real_vocab_size,
     }

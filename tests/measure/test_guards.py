@@ -51,6 +51,11 @@ def test_a_drafter_that_learns_from_earlier_answers_says_so():
     assert codes(arm, plain, around=Around(stateful=True)) == {"stateful"}
 
 
+def test_random_weights_are_said():
+    arm, plain = sound()
+    assert codes(arm, plain, around=Around(random_weights=True)) == {"random_weights"}
+
+
 def test_h9_inert_draft():
     arm = [trace("a", verified=[7] * 155, accepted=[0] * 155)]
     assert "draft_inert" in codes(arm, [])

@@ -18,6 +18,7 @@ from specbench.measure.guards.settings import settings_guards
 from specbench.measure.guards.speed import length_guards, speed_guards, table_guards
 from specbench.measure.guards.state import state_guards
 from specbench.measure.guards.streaming import streaming_guards
+from specbench.measure.guards.weights import weight_guards
 from specbench.metrics.units import pairs
 
 _NOTHING_ELSE = Around()
@@ -54,5 +55,6 @@ def cell_guards(
         *settings_guards(arm, joined, around),
         *counting_guards(arm, around),
         *state_guards(around),
+        *weight_guards(around),
         *table_guards(table),
     ]

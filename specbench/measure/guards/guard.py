@@ -38,6 +38,7 @@ class Around:
         probes: what the arm's server was found to do before measuring: ``seed`` and
             ``temperature`` (``honoured`` or ``ignored``) and ``certainty`` in words.
         stateful: whether the drafter carries state from one request to the next.
+        random_weights: whether the target's weights were made up.
     """
 
     k: int = 0
@@ -49,3 +50,4 @@ class Around:
     plain_windows: Sequence[Window] = ()
     probes: Mapping[str, object] = field(default_factory=dict)
     stateful: bool = False
+    random_weights: bool = False
