@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from itertools import pairwise, repeat
+from itertools import accumulate, pairwise, repeat
 from operator import add, gt
 from typing import Any, TypeVar
 
@@ -111,11 +111,12 @@ def decode_trace(record: Mapping[str, Any]) -> Trace:
 
 
 def _decode(kind: type[Columns], columns: Mapping[str, list[Any]]) -> Columns:
-    values: dict[str, Any] = {
-        name: [_FINITE.get(v, v) for v in column] if str in set(map(type, column)) else column
-        for name, column in columns.items()
-    }
+    values: dict[str, Any] = dict(columns)
     if kind is Evidence:
+        # The only floats; words for infinite ones stand among them.
+        for name, column in columns.items():
+            if str in set(map(type, column)):
+                values[name] = [_FINITE.get(v, v) for v in column]
         # Files from before a column existed do not have it: nothing was recorded there.
         absent = [None] * len(values["position"])
         values = {f.name: absent for f in fields(kind)} | values
@@ -157,7 +158,9 @@ def decode_ticks(record: Mapping[str, Any]) -> list[Tick]:
     kinds = {kind.value: kind for kind in TickKind}
     held = {name: record[name] for name in _TICK}
     held["kind"] = [kinds[kind] for kind in held["kind"]]
-    ends = [bisect_right(places, place) for place in range(len(held["kind"]))]
+    # Spans are in the order of their ticks, see ``_spans``.
+    counts = Counter(places)
+    ends = accumulate(map(counts.__getitem__, range(len(held["kind"]))))
     grouped = (tuple(spans[first:last]) for first, last in pairwise([0, *ends]))
     return [Tick(*row) for row in zip(*held.values(), grouped, strict=True)]
 
