@@ -12,14 +12,13 @@ from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import Segment, pack
 from tests.models.scored import random_tree
 
+pytestmark = pytest.mark.gpu
 HEADS, KV_HEADS, SIZE, CAPACITY = 8, 2, 128, 4096
 SCALE = SIZE**-0.5
 
 
 @pytest.fixture(scope="module")
 def backend():
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
     pytest.importorskip("flashinfer", reason="flashinfer is not installed")
     device = torch.device("cuda")
     return FlashInfer(require_flashinfer(device), device)
