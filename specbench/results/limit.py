@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from specbench.core.limit import Limit
 from specbench.core.manifest import Manifest
-from specbench.results.schema import ResultError
+from specbench.results.calibrated import calibrated
 
 LIMITED = frozenset({"limit_share"})
 """Metrics that need it: tables of runs in which it is not known do without."""
@@ -20,18 +20,7 @@ def memory_limit(manifest: Manifest) -> Limit | None:
     Raises:
         ResultError: the manifest holds something else in that place.
     """
-    document = manifest.calibration.get("limit")
-    if document is None:
-        return None
-    try:
-        return _LIMIT.validate_python(document)
-    except ValidationError as error:
-        item = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in ("calibration", "limit", *item["loc"]))
-        raise ResultError(
-            f"manifest of run {manifest.run}: {key} = {item['input']!r}: {item['msg']}",
-            "restore manifest.json",
-        ) from error
+    return calibrated(manifest, "limit", _LIMIT)
 
 
 def limit_words(limit: Limit | None) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from specbench.core.manifest import Manifest
 from specbench.core.quantity import Absence, Missing
 from specbench.core.step_costs import ArmCosts, StepCosts
-from specbench.results.schema import ResultError
+from specbench.results.calibrated import calibrated
 
 PREDICTION = frozenset({"predicted_speedup", "prediction_error"})
 """Metrics that need them: tables of runs from before the calibration do without."""
@@ -21,18 +21,7 @@ def step_costs(manifest: Manifest) -> StepCosts | None:
     Raises:
         ResultError: the manifest holds something else in that place.
     """
-    document = manifest.calibration.get("steps")
-    if document is None:
-        return None
-    try:
-        return _COSTS.validate_python(document)
-    except ValidationError as error:
-        item = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in ("calibration", "steps", *item["loc"]))
-        raise ResultError(
-            f"manifest of run {manifest.run}: {key} = {item['input']!r}: {item['msg']}",
-            "restore manifest.json",
-        ) from error
+    return calibrated(manifest, "steps", _COSTS)
 
 
 def arm_costs(
