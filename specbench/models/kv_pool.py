@@ -122,6 +122,23 @@ class KVPool:
         """Keys and values of a layer, each [slabs, kv heads, capacity, head size]."""
         return self._layers[owner][layer]
 
+    def write(
+        self, owner: str, layer: int, slabs: Tensor, places: Tensor, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Put new rows of a layer where they belong.
+
+        Args:
+            slabs, places: int64 [T], where each row goes.
+            key, value: [T, kv heads, size].
+
+        Returns:
+            All keys and values of the layer, as ``layer`` gives them.
+        """
+        keys, values = self.layer(owner, layer)
+        keys[slabs, :, places] = key
+        values[slabs, :, places] = value
+        return keys, values
+
     def set_length(self, owner: str, slab: int, length: int) -> None:
         """Declare the first ``length`` rows valid; rows behind are scratch."""
         self._lengths[owner][slab] = length

@@ -48,6 +48,8 @@ class Wrapper:
         for name in ("q_data_type", "kv_data_type"):
             # The default is float16, whatever the data are.
             assert isinstance(planned[name], torch.dtype), name
+        mask = planned["mask"]
+        assert mask is None or (mask.dtype, mask.dim()) == (torch.bool, 1)
         self.planned = planned
         library.plans.append(type(self).__name__)
 
@@ -154,7 +156,6 @@ class BatchPrefillWithPagedKVCacheWrapper(Paged):
         q_data_type=torch.float16,
         kv_data_type=None,
     ):
-        assert custom_mask is None or (custom_mask.dtype == torch.bool and custom_mask.dim() == 1)
         self.remember(
             queries=spans(qo_indptr),
             pages=spans(paged_kv_indptr),
@@ -189,7 +190,6 @@ class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
         q_data_type=torch.float16,
         kv_data_type=None,
     ):
-        assert custom_mask is None or (custom_mask.dtype == torch.bool and custom_mask.dim() == 1)
         self.remember(
             queries=spans(qo_indptr),
             rows=spans(kv_indptr),

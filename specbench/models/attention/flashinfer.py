@@ -28,7 +28,10 @@ WORKSPACE_BYTES = 128 * 2**20
 HEAD_SIZES = (64, 128, 256)
 DTYPES = (torch.bfloat16, torch.float16)
 APART_FROM = 1024
-"""Rows before a tree from which on they are read apart from it, without a mask."""
+"""Rows before a tree from which on they are read apart from it, without a mask.
+
+A guess: where the mask begins to cost more than a second call has not been measured on a device.
+"""
 
 
 def require_flashinfer(device: torch.device) -> Any:
@@ -131,18 +134,14 @@ class FlashInferPlan:
         window: int | None,
     ) -> Tensor:
         """Attend; query [1, Hq, T, D], key and value [1, Hkv, T, D]; returns [1, T, Hq, D]."""
-        keys, values = self.pool.layer(self.owner, layer)
-        batch = self.batch
-        new_keys, new_values = key[0].transpose(0, 1), value[0].transpose(0, 1)
-        keys[batch.slabs, :, batch.places] = new_keys
-        values[batch.slabs, :, batch.places] = new_values
+        batch, new = self.batch, (key[0].transpose(0, 1), value[0].transpose(0, 1))
+        keys, values = self.pool.write(self.owner, layer, batch.slabs, batch.places, *new)
         shape = _Shape(query.shape[1], key.shape[1], key.shape[3], scaling, window, query.dtype)
         if shape not in self._planned:
             # All layers of one shape share a plan.
             self._planned[shape] = self._plan(shape)
-        packed = query[0].transpose(0, 1)
         run = self._planned[shape]
-        return run(packed, as_pages(keys), as_pages(values), new_keys, new_values)[None]
+        return run(query[0].transpose(0, 1), as_pages(keys), as_pages(values), *new)[None]
 
     def _plan(self, shape: _Shape) -> Run:
         segments = self.batch.segments

@@ -61,10 +61,8 @@ class SdpaPlan:
         window: int | None,
     ) -> Tensor:
         """Attend; query [1, Hq, T, D], key and value [1, Hkv, T, D]; returns [1, T, Hq, D]."""
-        keys, values = self._pool.layer(self._owner, layer)
-        batch = self._batch
-        keys[batch.slabs, :, batch.places] = key[0].transpose(0, 1)
-        values[batch.slabs, :, batch.places] = value[0].transpose(0, 1)
+        batch, new = self._batch, (key[0].transpose(0, 1), value[0].transpose(0, 1))
+        keys, values = self._pool.write(self._owner, layer, batch.slabs, batch.places, *new)
         output = query.new_empty(query.shape[2], query.shape[1], value.shape[3])
         first = 0
         for number, segment in enumerate(batch.segments):
