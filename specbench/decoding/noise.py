@@ -11,6 +11,7 @@ from torch import Tensor
 from specbench.decoding.protocols import Draft, RuleInfo, Uniforms
 from specbench.decoding.random import Stream, uniforms
 from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.decoding.transfer import to_device
 
 
 def _column(values: Sequence[int]) -> np.ndarray:
@@ -46,7 +47,7 @@ def step_uniforms(
         np.concatenate([np.repeat(steps, per_step, axis=1), positions], axis=1),
         node[None, :],
     )
-    table = torch.from_numpy(values).to(device)
+    table = to_device(torch.from_numpy(values), device)
     return Uniforms(table[:, :trials], table[:, trials], table[:, trials + 1], table[:, per_step:])
 
 
@@ -54,7 +55,7 @@ def first_token_uniforms(rows: Sequence[DecodedSequence], device: torch.device) 
     """Numbers [B] for the token that the prefill emits."""
     seeds = [row.request.seed for row in rows]
     positions = [row.length for row in rows]
-    return torch.from_numpy(uniforms(seeds, Stream.TARGET, positions, 0)).to(device)
+    return to_device(torch.from_numpy(uniforms(seeds, Stream.TARGET, positions, 0)), device)
 
 
 def draft_uniforms(rows: Sequence[DecodedSequence], node: int) -> Tensor:

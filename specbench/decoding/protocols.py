@@ -180,6 +180,8 @@ class Draft:
             ratio and in its residual.
         short: per request, why fewer than K tokens lie on the longest path.
         proposed: per request, nodes produced before any selection among them.
+        sound: bool [B] on the device, whether every row of the draft named a token; None where
+            the drafter has looked.
     """
 
     tree: TokenTree
@@ -187,6 +189,7 @@ class Draft:
     laws: DraftLaws
     short: tuple[ShortDraft, ...]
     proposed: tuple[int, ...]
+    sound: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from specbench.core.request import Sampling
 from specbench.decoding.sampling import RowContext, penalise, probabilities, tempered
+from specbench.decoding.transfer import to_device
 from specbench.decoding.tree import TokenTree
 
 
@@ -36,7 +37,8 @@ class TargetRows:
 
     Args:
         logits: [M, V], vocabulary padding already at -inf.
-        index: int64 [B, N + 1] row of each position; padding repeats the root's row.
+        index: int64 [B, N + 1] row of each position; padding repeats the root's row. Best given on
+            the host: ``index`` is then its copy beside the logits, and ``places`` itself.
         sampling: settings of each packed row.
         contexts: tokens before each packed row; only needed where a row is penalised.
     """
@@ -49,7 +51,8 @@ class TargetRows:
         contexts: Sequence[RowContext] | None = None,
     ) -> None:
         self.raw = logits
-        self.index = index
+        self.places = index
+        self.index = to_device(index, logits.device)
         self.sampling = sampling
         self.all_greedy = all(s.greedy for s in sampling)
         self._contexts = contexts
@@ -78,9 +81,12 @@ class TargetRows:
 
     def broken(self) -> list[int]:
         """Requests with a row that names no token: a NaN, an infinity, or nothing but -inf."""
+        return [b for b, fine in enumerate(self.sound().tolist()) if not fine]
+
+    def sound(self) -> Tensor:
+        """bool [B]: requests whose rows all name a token."""
         # The maximum of a row shows all three and costs one pass.
-        bad = ~self.raw.amax(1).isfinite()
-        return bad[self.index].any(1).nonzero().flatten().tolist()
+        return self.raw.amax(1).isfinite()[self.index].all(1)
 
     def argmax(self) -> Tensor:
         """int64 [B, N + 1]: the target's first choice at every position."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from specbench.core.request import Sampling
+from specbench.decoding.transfer import to_device
 
 _FIRST_GUESS = 64
 """Candidates examined first for top-p; doubled until they hold the mass."""
@@ -78,9 +79,8 @@ def probabilities(logits: Tensor, sampling: Sequence[Sampling]) -> Tensor:
         return _uniform_rows(logits, first)
     result = torch.empty(logits.shape, dtype=torch.float32, device=logits.device)
     for settings in set(sampling):
-        rows = torch.tensor(
-            [i for i, s in enumerate(sampling) if s == settings], device=logits.device
-        )
+        same = [i for i, s in enumerate(sampling) if s == settings]
+        rows = to_device(torch.tensor(same), logits.device)
         chosen = logits[rows]
         result[rows] = (
             one_hot(chosen.float()) if settings.greedy else _uniform_rows(chosen, settings)
@@ -113,10 +113,11 @@ def _uniform_rows(logits: Tensor, settings: Sampling) -> Tensor:
 def _top_p(probs: Tensor, top_p: float) -> Tensor:
     """Keep the smallest set of most likely tokens whose mass reaches ``top_p``.
 
-    A partial selection instead of a full sort: the vocabulary is sorted only as far as needed.
+    On a CPU a partial selection instead of a full sort: the vocabulary is sorted only as far as
+    needed. A device that runs behind the host would have to be waited for to learn how far.
     """
     vocabulary = probs.shape[1]
-    count = min(_FIRST_GUESS, vocabulary)
+    count = min(_FIRST_GUESS, vocabulary) if probs.device.type == "cpu" else vocabulary
     values, ids = probs.topk(count, dim=1)
     while count < vocabulary and bool((values.sum(1) < top_p).any()):
         count = min(4 * count, vocabulary)

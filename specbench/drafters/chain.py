@@ -10,6 +10,7 @@ from torch import Tensor
 from specbench.core.trace import ShortDraft
 from specbench.decoding.laws import DenseLaws, OneHotLaws
 from specbench.decoding.protocols import Draft
+from specbench.decoding.transfer import to_device
 from specbench.decoding.tree import PAD, TrialKind, chain, chain_trials
 
 
@@ -21,13 +22,20 @@ def one_hot_draft(
     ids = torch.full((len(tokens), width), PAD, dtype=torch.int64)
     for row, line in enumerate(tokens):
         ids[row, : len(line)] = torch.tensor(line, dtype=torch.int64)
-    return chain_draft(ids.to(device), tuple(map(len, tokens)), None, short)
+    return chain_draft(to_device(ids, device), tuple(map(len, tokens)), None, short)
 
 
 def chain_draft(
-    ids: Tensor, counts: tuple[int, ...], laws: Tensor | None, short: Sequence[ShortDraft]
+    ids: Tensor,
+    counts: tuple[int, ...],
+    laws: Tensor | None,
+    short: Sequence[ShortDraft],
+    sound: Tensor | None = None,
 ) -> Draft:
-    """A chain of ids int64 [B, N] with law rows [B, N, V], or None for one-hot laws."""
+    """A chain of ids int64 [B, N] with law rows [B, N, V], or None for one-hot laws.
+
+    ``sound`` as in ``Draft``.
+    """
     tree = chain(ids, counts)
     kind = TrialKind.ONE_HOT if laws is None else TrialKind.IID
     return Draft(
@@ -36,6 +44,7 @@ def chain_draft(
         OneHotLaws() if laws is None else DenseLaws(laws),
         tuple(short),
         counts,
+        sound,
     )
 
 

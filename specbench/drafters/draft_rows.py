@@ -19,10 +19,13 @@ class DraftRows:
 
     Args:
         vocabulary: V of the target; wider draft rows are cut, narrower ones padded with -inf.
+        deferred: whether chains leave it to ``Draft.sound`` to tell of broken rows, so that the
+            host need not wait for them; all other growths look at once.
     """
 
-    def __init__(self, vocabulary: int) -> None:
+    def __init__(self, vocabulary: int, deferred: bool = False) -> None:
         self.vocabulary = vocabulary
+        self.deferred = deferred
 
     def ready(
         self,
@@ -30,6 +33,7 @@ class DraftRows:
         owners: Sequence[int],
         paths: Sequence[Sequence[int]],
         logits: Tensor,
+        sound: list[Tensor] | None = None,
     ) -> Tensor:
         """Logits [n, V] after the request's penalties and minimum length, before its temperature.
 
@@ -38,14 +42,17 @@ class DraftRows:
             owners: [n] whose row each is, as places in the batch.
             paths: [n] tokens drafted on the way to each place; they count for penalties and length.
             logits: [n, V'] the draft's.
+            sound: gets bool [n], whether each row names a token, instead of an exception.
 
         Raises:
             BrokenRowsError: a row names no token.
         """
         logits = self.fit(logits)
-        sound = logits.amax(1).isfinite().tolist()
-        if not all(sound):
-            broken = {owner for owner, fine in zip(owners, sound, strict=True) if not fine}
+        fine = logits.amax(1).isfinite()
+        if sound is not None:
+            sound.append(fine)
+        elif not all(told := fine.tolist()):
+            broken = {owner for owner, good in zip(owners, told, strict=True) if not good}
             raise BrokenRowsError(sorted(broken), "draft")
         chosen = [rows[owner] for owner in owners]
         if needs_context(chosen):
@@ -66,6 +73,12 @@ class DraftRows:
         if missing > 0:
             return functional.pad(logits, (0, missing), value=-torch.inf)
         return logits[:, : self.vocabulary]
+
+
+def reads_paths(rows: Sequence[DecodedSequence], owners: Sequence[int]) -> bool:
+    """Whether ``ready`` looks at the tokens drafted on the way to these requests' rows."""
+    chosen = [rows[owner] for owner in owners]
+    return needs_context(chosen) or any(row.steering for row in chosen)
 
 
 def laws_of(rows: Sequence[DecodedSequence], owners: Sequence[int], logits: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from specbench.decoding.transfer import to_device
 from specbench.errors import SpecbenchError
 
 
@@ -151,7 +152,7 @@ class KVPool:
         start = self._lengths[owner][slab]
         placed = next((i for i, row in enumerate(rows) if row != i), len(rows))
         if placed < len(rows):
-            source = torch.tensor([start + row for row in rows[placed:]], device=self.device)
+            source = to_device(torch.tensor([start + row for row in rows[placed:]]), self.device)
             for stack in self._stacks[owner].values():
                 own = stack[:, slab]
                 own[:, :, start + placed : start + len(rows)] = own.index_select(2, source)

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specbench.decoding.transfer import to_device
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -48,7 +50,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class PackedBatch:
-    """Packed inputs of a forward.
+    """Packed inputs of a forward; what ``pack`` makes is on the host, but for the ids it was given.
 
     Attributes:
         segments: in packed order.
@@ -72,10 +74,17 @@ class PackedBatch:
 
     def to(self, device: torch.device) -> PackedBatch:
         """The same batch on a device; itself where it is there already."""
-        if self.ids.device == device:
+        if self.places.device == device:
             return self
-        moved = (self.ids, self.positions, self.logit_rows, self.slabs, self.places)
-        return PackedBatch(self.segments, *(tensor.to(device) for tensor in moved))
+        parts = (self.ids, self.positions, self.logit_rows, self.slabs, self.places)
+        moved = list(parts)
+        # One copy for all that is still on the host: each would cost as much as all of them.
+        there = [i for i, part in enumerate(parts) if part.device != device]
+        sizes = [len(parts[i]) for i in there]
+        joined = to_device(torch.cat([parts[i] for i in there]), device)
+        for i, part in zip(there, joined.split(sizes), strict=True):
+            moved[i] = part
+        return PackedBatch(self.segments, *moved)
 
 
 def pack(segments: Sequence[Segment], ids: Tensor, logits: str) -> PackedBatch:
@@ -108,12 +117,12 @@ def pack(segments: Sequence[Segment], ids: Tensor, logits: str) -> PackedBatch:
         "last": ends - 1,
         "none": np.empty(0, dtype=np.int64),
     }[logits]
-    device = ids.device
+    slabs = np.repeat(np.array([s.slab for s in segments]), counts)
     return PackedBatch(
         tuple(segments),
         ids,
-        positions.to(device),
-        torch.from_numpy(wanted).to(device),
-        torch.from_numpy(np.repeat(np.array([s.slab for s in segments]), counts)).to(device),
-        places.to(device),
+        positions,
+        torch.from_numpy(wanted),
+        torch.from_numpy(slabs),
+        places,
     )

@@ -19,6 +19,7 @@ from specbench.decoding.protocols import Tap
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import RowContext
 from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.decoding.transfer import to_device
 from specbench.decoding.tree import TokenTree
 from specbench.models.kv_pool import KVPool
 from specbench.models.packed_batch import PackedBatch, Segment, pack
@@ -50,11 +51,11 @@ class PackedTarget:
         """Run whole prompts; one target row per request."""
         pool, owner = self._model.pool, self._model.owner
         segments = [Segment(row.slab, 0, row.prompt_length) for row in rows]
-        ids = torch.from_numpy(np.concatenate([row.tokens for row in rows])).to(self._device)
+        ids = torch.from_numpy(np.concatenate([row.tokens for row in rows]))
         logits, states = self._model.forward(pack(segments, ids, "last"), taps)
         for row in rows:
             pool.set_length(owner, row.slab, row.prompt_length)
-        index = torch.arange(len(rows), device=self._device)[:, None]
+        index = torch.arange(len(rows))[:, None]
         sampling = [row.request.sampling for row in rows]
         contexts = [context_of(row) for row in rows] if needs_context(rows) else None
         return TargetRows(logits, index, sampling, contexts), states
@@ -76,12 +77,13 @@ class PackedTarget:
             )
             for b, row in enumerate(rows)
         ]
-        last = torch.tensor([row.tokens[-1] for row in rows], device=self._device)
+        last = to_device(torch.tensor([row.tokens[-1] for row in rows]), self._device)
         table = torch.cat([last[:, None], tree.ids.to(self._device)], 1)
         counts = torch.tensor([s.count for s in segments])
         real = torch.arange(table.shape[1]) < counts[:, None]
         # A hole (-1) inside a draft still occupies a row; it runs as token 0 and is never judged.
-        ids = table.clamp(min=0)[real.to(self._device)]
+        packed = to_device(real.flatten().nonzero().squeeze(1), self._device)
+        ids = table.clamp(min=0).flatten()[packed]
         logits, states = self._model.forward(pack(segments, ids, "all"), taps)
         first = counts.cumsum(0) - counts
         index = first[:, None] + torch.where(real, torch.arange(table.shape[1]), 0)
@@ -89,7 +91,7 @@ class PackedTarget:
         for row, segment in zip(rows, segments, strict=True):
             sampling += [row.request.sampling] * segment.count
         contexts = _tree_contexts(rows, tree) if needs_context(rows) else None
-        return TargetRows(logits, index.to(self._device), sampling, contexts), states
+        return TargetRows(logits, index, sampling, contexts), states
 
     def commit(
         self, rows: Sequence[DecodedSequence], tree: TokenTree, paths: Sequence[Sequence[int]]

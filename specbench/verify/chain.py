@@ -8,6 +8,7 @@ from torch import Tensor
 from specbench.decoding.laws import DraftLaws
 from specbench.decoding.protocols import BONUS, RECOVERED
 from specbench.decoding.rows import TargetRows
+from specbench.decoding.transfer import to_device
 from specbench.decoding.tree import PAD, TokenTree, Trials
 
 
@@ -26,7 +27,7 @@ def accepted_prefix(tree: TokenTree, passed: Tensor) -> tuple[Tensor, Tensor, Te
     slots = torch.arange(tree.width + 1, device=count.device)
     path = torch.where(slots[None, :] < count[:, None], slots[None, :], PAD)
     # A hole (-1 inside the draft) is a rejection like any other; only the end is a bonus.
-    total = torch.tensor(tree.counts, device=count.device)
+    total = to_device(torch.tensor(tree.counts), count.device)
     return path, count, torch.where(count >= total, BONUS, RECOVERED)
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.decoding.transfer import to_device
 from specbench.drafters.grow.advance import Frontier
 from specbench.drafters.grow.packed import Scratch
 from specbench.models.heads.packed import PackedHead
@@ -48,7 +49,7 @@ class HeadAdvance:
             self._processed[owner][parent] if parent >= 0 else owner
             for owner, parent in zip(frontier.owner, frontier.parent, strict=True)
         ]
-        hidden = self._hidden[torch.tensor(parents, device=self._hidden.device)]
+        hidden = self._hidden[to_device(torch.tensor(parents), self._hidden.device)]
         batch = pack(self._scratch.segments(frontier), frontier.tokens, "all")
         logits, left = self._head.forward(batch, hidden, fresh=False)
         known = len(self._hidden)

@@ -21,6 +21,7 @@ from torch import Tensor
 from specbench.core.trace import ShortDraft
 from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
 from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.decoding.transfer import to_device
 from specbench.drafters.accepted import accepted_of
 from specbench.drafters.chain import no_draft
 from specbench.drafters.features.advance import HeadAdvance
@@ -145,10 +146,10 @@ class FeatureDrafter:
         pool, owner = self._head.pool, self._head.owner
         segments = [Segment(one.row.slab, one.start, len(one.tokens)) for one in new]
         tokens = torch.tensor([token for one in new for token in one.tokens])
-        tapped = torch.tensor([row for one in new for row in one.tapped], device=pool.device)
+        tapped = to_device(torch.tensor([row for one in new for row in one.tapped]), pool.device)
         batch = pack(segments, tokens, "last")
         logits, hidden = self._head.forward(batch, self._head.features(taps, tapped), fresh=True)
-        last = hidden[batch.logit_rows.to(hidden.device)]
+        last = hidden[to_device(batch.logit_rows, hidden.device)]
         for one, line, state in zip(new, logits, last, strict=True):
             pool.set_length(owner, one.row.slab, one.start + len(one.tokens))
             self._carried[one.row.slab] = Carried(line, state)

@@ -15,9 +15,10 @@ from specbench.decoding.noise import draft_uniforms
 from specbench.decoding.protocols import Draft
 from specbench.decoding.sampling import draw
 from specbench.decoding.sequence import Sequence as DecodedSequence
+from specbench.decoding.transfer import places, to_device
 from specbench.decoding.tree import PAD
 from specbench.drafters.chain import chain_draft
-from specbench.drafters.draft_rows import DraftRows, laws_of
+from specbench.drafters.draft_rows import DraftRows, laws_of, reads_paths
 from specbench.drafters.grow.advance import Advance, Frontier
 from specbench.drafters.grow.candidates import sampling_name
 
@@ -80,28 +81,36 @@ class Chain:
         # Probabilities are float32 whatever the model computes in.
         shape = (len(rows), width, self._rows_of.vocabulary)
         laws = first.new_zeros(shape, dtype=torch.float32) if dense else None
+        sound = first.new_ones(len(rows), dtype=torch.bool) if self._rows_of.deferred else None
         active = [b for b in range(len(rows)) if budget[b] > 0]
-        logits = first[active]
+        at = places(active, len(rows), first.device)
+        logits = first[at]
         for node in range(width):
-            paths = ids[active, :node].tolist()
-            logits = self._rows_of.ready(rows, active, paths, logits)
+            # Tokens are read back only where somebody asks for them.
+            asked = node > 0 and reads_paths(rows, active)
+            paths = ids[at, :node].tolist() if asked else [[] for _ in active]
+            told: list[Tensor] | None = None if sound is None else []
+            logits = self._rows_of.ready(rows, active, paths, logits, told)
+            if sound is not None and told:
+                sound[at] &= told[0]
             if laws is None:
                 token = logits.argmax(1)
             else:
                 law = laws_of(rows, active, logits)
                 number = node * self._lanes + self._lane
                 numbers = draft_uniforms([rows[b] for b in active], number)
-                token = draw(law, numbers.to(law.device))
-                laws[active, node] = law
+                # A row of NaN is drawn from as well, and its request fails: the id must be one.
+                token = draw(law, to_device(numbers, law.device)).clamp_(max=law.shape[1] - 1)
+                laws[at, node] = law
             token = _steered(rows, active, paths, token)
-            ids[active, node] = token
+            ids[at, node] = token
             going = [b for b in active if budget[b] > node + 1]
             if not going:
                 break
-            kept = torch.tensor([active.index(b) for b in going], device=token.device)
+            kept = places([active.index(b) for b in going], len(active), token.device)
             logits = advance(Frontier(going, token[kept], [node - 1] * len(going), node + 1))
-            active = going
-        return chain_draft(ids, tuple(budget), laws, short)
+            active, at = going, places(going, len(rows), token.device)
+        return chain_draft(ids, tuple(budget), laws, short, sound)
 
 
 def _steered(

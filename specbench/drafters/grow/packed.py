@@ -29,11 +29,10 @@ class Scratch:
         self._parents: list[list[int]] = [[] for _ in rows]
         self._depths: list[list[int]] = [[] for _ in rows]
         self._lines: list[list[list[int]]] = [[] for _ in rows]
-        self._places: list[dict[tuple[int, int], int]] = [{} for _ in rows]
+        self._tokens: list[list[tuple[Tensor, int]]] = [[] for _ in rows]
 
     def segments(self, frontier: Frontier) -> list[Segment]:
         """One segment per request with nodes in the frontier, in its order; the nodes are noted."""
-        tokens = frontier.tokens.tolist()
         found = []
         for owner, group in groupby(range(len(frontier.owner)), lambda i: frontier.owner[i]):
             places = list(group)
@@ -44,7 +43,7 @@ class Scratch:
                 parents.append(above)
                 depths.append(frontier.depth)
                 lines.append([*(lines[above] if above >= 0 else ()), row])
-                self._places[owner][above, tokens[i]] = row
+                self._tokens[owner].append((frontier.tokens, i))
             start, slab = self._starts[owner] + before, self._rows[owner].slab
             if parents == list(range(-1, len(parents) - 1)):
                 # A path: everything before is an ancestor, so rows are in their places.
@@ -65,8 +64,12 @@ class Scratch:
             path: tokens behind the committed ones.
         """
         found: list[int] = []
+        # Read only now: while drafting nobody needs to know on the host what was drafted.
+        read = {id(tokens): tokens.tolist() for tokens, _ in self._tokens[owner]}
+        nodes = enumerate(zip(self._parents[owner], self._tokens[owner], strict=True))
+        places = {(above, read[id(tokens)][i]): row for row, (above, (tokens, i)) in nodes}
         for token in path:
-            row = self._places[owner].get((found[-1] if found else -1, token))
+            row = places.get((found[-1] if found else -1, token))
             if row is None:
                 break
             found.append(row)

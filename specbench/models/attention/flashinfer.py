@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specbench.decoding.transfer import to_device
 from specbench.errors import PrerequisiteError
 from specbench.models.attention.paged import PAGE, PageTable, as_pages, page_table, query_indptr
 from specbench.models.attention.sight import is_narrow, visible_rows, visible_tail
@@ -178,7 +179,7 @@ class FlashInferPlan:
         segments = self.batch.segments
         mask = torch.cat([_whole(segment, shape.window).flatten() for segment in segments])
         rows = [segment.start + segment.count for segment in segments]
-        wrapper = self._paged(shape, rows, custom_mask=mask.to(self.backend.device))
+        wrapper = self._paged(shape, rows, custom_mask=to_device(mask, self.backend.device))
         return lambda query, keys, values, *new: wrapper.run(query, (keys, values))
 
     def _apart(self, shape: _Shape) -> Run:
@@ -190,7 +191,7 @@ class FlashInferPlan:
         tree = self.backend.wrapper("BatchPrefillWithRaggedKVCacheWrapper", shape)
         tree.plan(
             *(counts, counts, shape.heads, shape.kv_heads, shape.size),
-            custom_mask=mask.to(self.backend.device),
+            custom_mask=to_device(mask, self.backend.device),
             q_data_type=shape.dtype,
             kv_data_type=shape.dtype,
             sm_scale=shape.scaling,

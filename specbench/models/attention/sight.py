@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from specbench.decoding.transfer import to_device
 from specbench.models.packed_batch import Segment
 
 SPLIT_FROM = 250_000
@@ -115,4 +116,4 @@ def visible_tail(segment: Segment) -> Tensor:
 
 def _additive(visible: Tensor, groups: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     mask = torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, -torch.inf)
-    return mask.repeat(groups, 1).to(device)
+    return to_device(mask.repeat(groups, 1), device)
