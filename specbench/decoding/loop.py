@@ -11,6 +11,7 @@ from specbench.decoding.noise import first_token_uniforms, step_uniforms
 from specbench.decoding.protocols import Drafter, Rule, Target
 from specbench.decoding.rows import refuse_broken
 from specbench.decoding.sampling import draw
+from specbench.decoding.schedule import IN_ORDER, Schedule
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.timing import TickRecorder
 
@@ -23,6 +24,7 @@ class DecodeLoop:
         k: longest draft; a request near its end drafts less.
         recorder: ticks, spans and the clock.
         with_evidence: whether per-token evidence is collected.
+        schedule: when the host learns what was accepted.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class DecodeLoop:
         k: int,
         recorder: TickRecorder,
         with_evidence: bool = True,
+        schedule: Schedule = IN_ORDER,
     ) -> None:
         self._target = target
         self._drafter = drafter
@@ -40,6 +43,7 @@ class DecodeLoop:
         self._k = k
         self._recorder = recorder
         self._with_evidence = with_evidence
+        self._schedule = schedule
 
     def prefill(self, rows: Sequence[DecodedSequence]) -> None:
         """Run prompts and commit the first token of each; not a step."""
@@ -80,17 +84,17 @@ class DecodeLoop:
             draft = self._drafter.propose(rows, budget)
         with clock.span("verify"):
             target_rows, taps = self._target.verify(rows, draft.tree, self._drafter.taps)
-        refuse_broken(target_rows)
+        self._schedule.verified(draft, target_rows)
         with clock.span("accept"):
             uniforms = step_uniforms(rows, draft, target_rows.raw.device, self._rule.info)
             states = [row.rule_state for row in rows]
             inputs = (draft.tree, draft.trials, target_rows, draft.laws, states, uniforms)
             acceptance, kept = self._rule(*inputs)
         with clock.span("refill"):
-            self._drafter.observe(rows, draft, target_rows.index, acceptance, taps)
+            seen = self._schedule.refill(self._drafter, rows, draft, target_rows, acceptance, taps)
         with clock.span("commit"):
             emitted = commit_step(
-                rows, draft, acceptance, self._target, self._k, clock.index, clock.now()
+                rows, seen.draft, seen.acceptance, self._target, self._k, clock.index, clock.now()
             )
         with clock.span("evidence"):
             if self._with_evidence:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
+from specbench.drafters.draft_rows import DraftRows
 from specbench.errors import UsageError
 from specbench.models import selfcheck, vocabulary
 from specbench.models.early_exit import early_exit
@@ -75,6 +76,7 @@ class BuildContext:
         target_model: its packed forward.
         vocabulary: rows of the target's logits.
         prepack: whether CPU linears are packed.
+        overlapped: whether nobody waits for a draft, see ``decoding.schedule``.
         loaded: what was loaded for this arm, for memory and the manifest.
     """
 
@@ -83,6 +85,7 @@ class BuildContext:
     target_model: PackedModel
     vocabulary: int
     prepack: bool
+    overlapped: bool = False
     loaded: list[LoadedDraft] = field(default_factory=list)
     models: list[Packed] = field(default_factory=list)
     _owners: list[Callable[[KVPool], None]] = field(default_factory=list)
@@ -136,6 +139,10 @@ class BuildContext:
         self._own(model, loaded.dtype)
         self.loaded.append(LoadedDraft(model_facts(loaded), loaded.weight_bytes, model.kv_bytes))
         return model, loaded
+
+    def draft_rows(self) -> DraftRows:
+        """What makes the draft's logits ready to choose from."""
+        return DraftRows(self.vocabulary, self.overlapped)
 
     def check_width(self, rows: int) -> None:
         """Check the loaded drafts at the width of their own forwards, once that is known.

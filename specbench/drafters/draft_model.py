@@ -75,7 +75,7 @@ class DraftModelDrafter:
     def build(cls, options: dict[str, object], context: BuildContext) -> DraftModelDrafter:
         """From an arm's options, see ``INFO``; loads the draft."""
         # What is wrong with the tree is said before the model loads.
-        growth = growth_for(options, DraftRows(context.vocabulary), context.arm, "chain")
+        growth = growth_for(options, context.draft_rows(), context.arm, "chain")
         model, loaded = context.own_model(options)
         context.note_growth(growth.facts())
         return cls(model, context.vocabulary, loaded.context_limit, growth=growth)

@@ -69,7 +69,7 @@ class LayerSkipDrafter(StatelessDrafter):
         """From an arm's options, see ``INFO``."""
         total = context.target.config.get_text_config().num_hidden_layers
         layers = whole(options, "layers", max(1, total // 3), context.arm)
-        growth = growth_for(options, DraftRows(context.vocabulary), context.arm, "chain")
+        growth = growth_for(options, context.draft_rows(), context.arm, "chain")
         context.note_growth(growth.facts())
         return cls(context.early_exit(layers), context.vocabulary, growth=growth)
 

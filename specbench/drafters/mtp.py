@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from specbench.decoding.protocols import DrafterInfo
 from specbench.drafters.build import BuildContext
-from specbench.drafters.draft_rows import DraftRows
 from specbench.drafters.features.drafter import FeatureDrafter
 from specbench.drafters.features.loaded import chosen_switches, positions_known, switched
 from specbench.drafters.grow.choose import TREE_OPTIONS, growth_for, tree_facts
@@ -63,7 +62,7 @@ class MtpDrafter(FeatureDrafter):
             UsageError: options that do not fit each other, or a checkpoint without such a layer.
             PrerequisiteError: tensors that are missing or do not fit the target.
         """
-        growth = growth_for(options, DraftRows(context.vocabulary), context.arm, TREE)
+        growth = growth_for(options, context.draft_rows(), context.arm, TREE)
         wanted = chosen_switches(options, SWITCHES, context.arm)
         checkpoint = switched(context.checkpoint(options, ("mtp",)), wanted)
         head = context.own_head(options, checkpoint)

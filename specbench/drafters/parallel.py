@@ -23,6 +23,7 @@ from specbench.core.trace import ShortDraft
 from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.shapes.shape import TreeShape
+from specbench.decoding.transfer import to_device
 from specbench.decoding.tree import PAD, ROOT, TokenTree, TrialKind
 from specbench.drafters.build import BuildContext
 from specbench.drafters.chain import chain_draft, no_draft
@@ -200,7 +201,8 @@ class ParallelDrafter:
         accepted = acceptance.n_accepted
         last = acceptance.path.gather(1, (accepted - 1).clamp(min=0)[:, None])
         position = torch.where(accepted[:, None] > 0, last + 1, 0)
-        self._keep(rows, taps[self.taps[0]][verified.gather(1, position).squeeze(1)])
+        states, at = taps[self.taps[0]], verified.gather(1, position).squeeze(1)
+        self._keep(rows, states[to_device(at, states.device)])
 
     def _keep(self, rows: Sequence[DecodedSequence], states: Tensor) -> None:
         for row, state in zip(rows, states, strict=True):

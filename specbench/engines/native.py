@@ -15,19 +15,22 @@ from specbench.core.request import Request
 from specbench.core.trace import Finish, Granularity, Tick, Trace, Window
 from specbench.core.warm_up import is_warm_up
 from specbench.decoding.loop import DecodeLoop
+from specbench.decoding.schedule import IN_ORDER, Overlapped
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.stops import StopChecker, token_cap
-from specbench.decoding.timing import TickRecorder
 from specbench.drafters.build import BuildContext, Packed
 from specbench.engines.on_target import OnTarget
 from specbench.engines.scheduler import serve
 from specbench.errors import SpecbenchError, UsageError
 from specbench.models.detokenize import IncrementalText, full_text
-from specbench.models.device import clock_for, peak_bytes
+from specbench.models.device import peak_bytes, recorder_for
 from specbench.models.kv_pool import KVPool
 from specbench.models.opened import OpenedTarget, open_target
 from specbench.models.packed import PackedModel
 from specbench.models.target import PackedTarget
+
+OVERLAPPED = "overlapped"
+"""``target.schedule`` under which the host does not wait for the device, ``decoding.schedule``."""
 
 
 class NativeEngine(OnTarget):
@@ -35,7 +38,8 @@ class NativeEngine(OnTarget):
 
     Args:
         target: the experiment's ``[target]`` table: model, revision, dtype, device, prepack,
-            template, system_policy, spans, evidence.
+            template, system_policy, schedule, spans, evidence. An overlapped schedule collects no
+            evidence unless told to: for that the host reads rows in every step.
         arms: what will run; drafts are loaded here, so that every failure comes before measuring.
     """
 
@@ -48,8 +52,9 @@ class NativeEngine(OnTarget):
         self._model = self._opened.model
         self.device = str(self._loaded.device)
         self._specs = {arm.name: arm for arm in arms}
-        self._recorder = TickRecorder(
-            clock_for(self._loaded.device), bool(target.get("spans", True))
+        self._overlapped = target.get("schedule") == OVERLAPPED
+        self._recorder = recorder_for(
+            self._loaded.device, self._overlapped, bool(target.get("spans", True))
         )
         self._pool: KVPool | None = None
         self._contexts: dict[str, BuildContext] = {}
@@ -62,7 +67,12 @@ class NativeEngine(OnTarget):
     def _build(self, arm: ArmSpec) -> int:
         """Make an arm ready; returns the most nodes that its steps verify."""
         context = BuildContext(
-            arm.name, self._loaded, self._model, self._opened.vocabulary, self._opened.prepack
+            arm.name,
+            self._loaded,
+            self._model,
+            self._opened.vocabulary,
+            self._opened.prepack,
+            self._overlapped,
         )
         factory: Any = catalog.resolve("drafters", arm.drafter)
         unknown = sorted(set(arm.drafter_options) - set(factory.info.options))
@@ -84,7 +94,8 @@ class NativeEngine(OnTarget):
             rule,
             arm.k,
             self._recorder,
-            bool(self._settings.get("evidence", True)),
+            bool(self._settings.get("evidence", not self._overlapped)),
+            Overlapped() if self._overlapped else IN_ORDER,
         )
         context.check_width(drafter.feeds(arm.k))
         nodes: int = drafter.nodes(arm.k)
@@ -100,6 +111,7 @@ class NativeEngine(OnTarget):
                 for name, context in self._contexts.items()
                 if context.loaded
             },
+            "schedule": OVERLAPPED if self._overlapped else "in-order",
             "torch_threads": torch.get_num_threads(),
         }
 

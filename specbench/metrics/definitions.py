@@ -160,7 +160,14 @@ _TABLE = (
     Definition("span_coverage", "union of all spans / duration of all ticks", "1"),
     Definition(
         "host_share",
-        "share of decode tick time outside the model forwards (spans draft, verify, prefill)",
+        "share of decode tick time outside the model forwards (spans draft, verify, refill and "
+        "those of prefill; the device's where it has spans of its own)",
+        "1",
+    ),
+    Definition(
+        "hidden_share",
+        "share of the host's spans commit and evidence in decode ticks during which a forward "
+        "ran on the device; of runs whose schedule overlaps the two",
         "1",
     ),
     Definition(

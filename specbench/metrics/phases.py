@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from specbench.core.quantity import Quantity, unavailable
-from specbench.core.trace import Tick, TickKind
+from specbench.core.trace import Lane, Tick, TickKind
 from specbench.metrics.timeline import NS_PER_MS, length
 
 FORWARDS = frozenset({"draft", "draft_prefill", "prefill", "refill", "verify"})
 """Phases that are model forwards; everything else is host work around them."""
+OWN_WORK = frozenset({"commit", "evidence"})
+"""Phases that are the host's alone."""
 
+NO_DEVICE = "the device's own time was not taken (schedule in-order)"
 NO_TICKS = "the engine records no ticks"
 NO_SPANS = "spans were off in this run (end-to-end timing only)"
 
@@ -40,12 +43,48 @@ def span_coverage(ticks: Sequence[Tick]) -> Quantity:
 
 
 def host_share(ticks: Sequence[Tick]) -> Quantity:
-    """Share of decode tick time in which no model forward (``FORWARDS``) was running."""
-    decode = [tick for tick in ticks if tick.kind is TickKind.DECODE]
+    """Share of decode tick time in which no model forward (``FORWARDS``) was running.
+
+    Where the device has spans of its own they alone say when a forward ran: those of the host then
+    only say when it was queued.
+    """
+    decode = _decode(ticks)
     missing = _absent(decode, "1")
     if missing is not None:
         return missing
-    return Quantity(1 - covered(decode, FORWARDS) / _duration(decode), "1", n=len(decode))
+    running = covered(decode, FORWARDS, _lane_of_forwards(decode))
+    return Quantity(1 - running / _duration(decode), "1", n=len(decode))
+
+
+def hidden_share(ticks: Sequence[Tick]) -> Quantity:
+    """Share of the host's own work in decode ticks during which the device ran a forward."""
+    decode = _decode(ticks)
+    missing = _absent(decode, "1")
+    if missing is not None:
+        return missing
+    if _lane_of_forwards(decode) is None:
+        return unavailable(NO_DEVICE, "1")
+    own = covered(decode, OWN_WORK, Lane.HOST)
+    if not own:
+        return unavailable(NO_SPANS, "1")
+    both = sum(
+        length(host) + length(device) - length([*host, *device])
+        for host, device in (
+            (_spans(tick, OWN_WORK, Lane.HOST), _spans(tick, FORWARDS, Lane.DEVICE))
+            for tick in decode
+        )
+    )
+    return Quantity(both / own, "1", n=len(decode))
+
+
+def _decode(ticks: Sequence[Tick]) -> list[Tick]:
+    return [tick for tick in ticks if tick.kind is TickKind.DECODE]
+
+
+def _lane_of_forwards(ticks: Sequence[Tick]) -> Lane | None:
+    """The device, where it has spans; None for all lanes."""
+    timed = any(span.lane is Lane.DEVICE for tick in ticks for span in tick.spans)
+    return Lane.DEVICE if timed else None
 
 
 def _absent(ticks: Sequence[Tick], unit: str) -> Quantity | None:
@@ -60,17 +99,23 @@ def _duration(ticks: Sequence[Tick]) -> int:
     return sum(tick.end_ns - tick.start_ns for tick in ticks)
 
 
-def covered(ticks: Sequence[Tick], names: Iterable[str]) -> int:
-    """Nanoseconds of these ticks in which a span of one of these phases was running."""
-    wanted = set(names)
-    return sum(
-        length(
-            (max(span.start_ns, tick.start_ns), min(span.end_ns, tick.end_ns))
-            for span in tick.spans
-            if span.phase in wanted
-        )
-        for tick in ticks
-    )
+def covered(ticks: Sequence[Tick], names: Iterable[str], lane: Lane | None = None) -> int:
+    """Nanoseconds of these ticks in which a span of one of these phases was running.
+
+    Args:
+        lane: whose spans count; None = all.
+    """
+    wanted = frozenset(names)
+    return sum(length(_spans(tick, wanted, lane)) for tick in ticks)
+
+
+def _spans(tick: Tick, names: frozenset[str], lane: Lane | None) -> list[tuple[int, int]]:
+    """Spans of these phases, cut to their tick."""
+    return [
+        (max(span.start_ns, tick.start_ns), min(span.end_ns, tick.end_ns))
+        for span in tick.spans
+        if span.phase in names and lane in (None, span.lane)
+    ]
 
 
 def _ms(nanoseconds: int, n: int) -> Quantity:

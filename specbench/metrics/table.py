@@ -118,6 +118,7 @@ def _singles(arm: Sequence[Trace], plain: Sequence[Trace], ticks: Sequence[Tick]
         "tokens_per_s_peak": throughput.tokens_per_s_peak(arm),
         "span_coverage": phases.span_coverage(ticks),
         "host_share": phases.host_share(ticks),
+        "hidden_share": phases.hidden_share(ticks),
         "degenerate_share": degenerate_share(plain),
     }
     return {name: {VALUE: quantity} for name, quantity in found.items()}

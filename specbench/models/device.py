@@ -8,6 +8,9 @@ from collections.abc import Callable
 import psutil
 import torch
 
+from specbench.decoding.device_spans import Marks, OverlappedRecorder
+from specbench.decoding.timing import TickRecorder
+
 
 def clock_for(device: torch.device) -> Callable[[], int]:
     """Monotonic nanoseconds; on an asynchronous device the clock waits for it first."""
@@ -19,6 +22,21 @@ def clock_for(device: torch.device) -> Callable[[], int]:
         return time.perf_counter_ns()
 
     return synchronised
+
+
+def recorder_for(device: torch.device, overlapped: bool, spans: bool) -> TickRecorder:
+    """Ticks and spans of a model on a device.
+
+    Args:
+        overlapped: whether the host goes on while the device works; on a CPU nothing does.
+        spans: whether there are spans.
+    """
+    if overlapped and device.type == "cuda":
+        marks = Marks(
+            lambda: torch.cuda.Event(enable_timing=True), lambda: torch.cuda.synchronize(device)
+        )
+        return OverlappedRecorder(time.perf_counter_ns, marks, spans)
+    return TickRecorder(clock_for(device), spans)
 
 
 def device_name(device: torch.device) -> str | None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from specbench.core.request import Request
 from specbench.decoding.protocols import Tap
+from specbench.decoding.schedule import IN_ORDER, Schedule
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.shapes.shape import TreeShape
 from specbench.drafters.draft_rows import DraftRows
@@ -228,6 +229,7 @@ def planted_run(
     model: Any,
     compare: bool = True,
     reference: Reference | None = None,
+    schedule: Schedule = IN_ORDER,
 ) -> Planted:
     """Decode at temperature 0 with planted drafts: KV checked, proposals compared, as plain.
 
@@ -244,7 +246,9 @@ def planted_run(
             inner = Compared(inner, build, model, reference)
         return Steered(inner, steering_of(from_outputs(outputs)))
 
-    rows, target, used = decode_packed(requests, steered, GREEDY, k, model, check=True)
+    rows, target, used = decode_packed(
+        requests, steered, GREEDY, k, model, check=True, schedule=schedule
+    )
     assert {row.request.key.item: row.trace.output_ids for row in rows} == outputs
     return Planted(rows, used.inner.compared if compare else 0, target.checks)
 

@@ -10,6 +10,7 @@ import torch
 from specbench.core.request import Request
 from specbench.decoding.loop import DecodeLoop
 from specbench.decoding.protocols import Drafter, Rule
+from specbench.decoding.schedule import IN_ORDER, Schedule
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.timing import TickRecorder
 from specbench.models.kv_pool import KVPool
@@ -38,6 +39,7 @@ def decode_packed(
     k: int,
     model: Any = None,
     check: bool = False,
+    schedule: Schedule = IN_ORDER,
 ) -> tuple[list[DecodedSequence], PackedTarget, Drafter]:
     """Decode in one batch; with ``check`` every commit compares KV with a fresh prefill."""
     pool = KVPool(len(requests), 96, torch.float32, torch.device("cpu"))
@@ -48,7 +50,7 @@ def decode_packed(
     if check:
         target = CheckedTarget(packed, PackedModel(packed.model, "fresh"), 1e-4)
     drafter = drafter_of(pool, packed)
-    loop = DecodeLoop(target, drafter, rule, k, TickRecorder(lambda: 0))
+    loop = DecodeLoop(target, drafter, rule, k, TickRecorder(lambda: 0), schedule=schedule)
     rows = [sequence(one, pool) for one in requests]
     run(loop, rows)
     return rows, target, drafter

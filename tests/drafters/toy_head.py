@@ -104,7 +104,7 @@ class SlowToy:
 def rotated(rows: Tensor, positions: Tensor) -> Tensor:
     """Pairs of rows [heads, n, SIZE] turned by their positions."""
     half = SIZE // 2
-    angle = positions[:, None].float() * 20.0 ** -(torch.arange(half) / half)
+    angle = positions[:, None].float() * 20.0 ** -(torch.arange(half, device=rows.device) / half)
     first, second = rows[..., :half], rows[..., half:]
     return torch.cat(
         [first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()], -1

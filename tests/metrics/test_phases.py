@@ -36,7 +36,7 @@ def test_overlapping_lanes_are_counted_once():
 
 def test_host_share_is_what_no_forward_covers_while_decoding():
     prefill = tick(("prefill", Lane.DEVICE, 0, 5), kind=TickKind.PREFILL)
-    assert host_share([prefill, DECODE]).number() == pytest.approx(6 / 20)
+    assert host_share([prefill, DECODE]).number() == pytest.approx(7 / 20)
 
 
 def test_no_ticks_and_no_spans_are_not_available():

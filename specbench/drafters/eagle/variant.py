@@ -7,7 +7,6 @@ from typing import ClassVar, Self
 
 from specbench.decoding.protocols import DrafterInfo
 from specbench.drafters.build import BuildContext
-from specbench.drafters.draft_rows import DraftRows
 from specbench.drafters.features.drafter import FeatureDrafter
 from specbench.drafters.features.loaded import (
     chosen_switches,
@@ -42,7 +41,7 @@ class EagleDrafter(FeatureDrafter):
             UsageError: options that do not fit each other, or a checkpoint of another family.
             PrerequisiteError: no such checkpoint, or one that does not fit the target.
         """
-        growth = growth_for(options, DraftRows(context.vocabulary), context.arm, cls.tree)
+        growth = growth_for(options, context.draft_rows(), context.arm, cls.tree)
         wanted = chosen_switches(options, cls.switches, context.arm)
         side = wanted.pop("layers", None)
         checkpoint = switched(context.checkpoint(options, (cls.family,)), wanted)

@@ -8,23 +8,29 @@ A refill gives the head every slot that was committed in a step, with what the t
 computed there. The logits and the hidden state of the last slot are carried into the next step: the
 first drafted token needs no call of its own. Slots of drafted tokens hold predicted hidden states;
 they are scratch, and the next refill writes over them.
+
+Where nobody waits for the verdict (``decoding.schedule``), a refill of chains feeds all verified
+rows, with the accepted tokens put in their places on the device, and is kept once it is known how
+many of them count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from specbench.core.trace import ShortDraft
+from specbench.decoding.outcome import Outcome
 from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, Tap
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.transfer import to_device
 from specbench.drafters.accepted import accepted_of
 from specbench.drafters.chain import no_draft
 from specbench.drafters.features.advance import HeadAdvance
+from specbench.drafters.features.splice import spliced
 from specbench.drafters.grow.growth import Growth
 from specbench.drafters.reach import short_of, within_context
 from specbench.models.heads.packed import PackedHead
@@ -75,6 +81,7 @@ class FeatureDrafter:
         self._growth = growth
         self._context = context
         self._carried: dict[int, Carried] = {}
+        self._ahead: list[Carried] = []
 
     def room(self, k: int) -> int:
         """KV rows of the largest draft."""
@@ -138,6 +145,41 @@ class FeatureDrafter:
             tapped = [places[0], *(places[1 + node] for node in one.nodes)]
             new.append(Slots(row, row.length - 1, [*one.tokens, one.following], tapped))
         self._refill(new, taps)
+
+    def ahead(
+        self,
+        rows: Sequence[DecodedSequence],
+        draft: Draft,
+        acceptance: Acceptance,
+        taps: Mapping[Tap, Tensor],
+    ) -> bool:
+        """Fill in the slots of all verified rows of chains; see ``decoding.schedule.RunsAhead``."""
+        self._ahead = []
+        if not draft.tree.chain or not any(row.slab in self._carried for row in rows):
+            return False
+        # Requests that are not drafted for any more run along: what they leave is not kept.
+        tokens, last = spliced(draft.tree, acceptance, self._head.vocabulary)
+        segments = [
+            Segment(row.slab, row.length - 1, 1 + count)
+            for row, count in zip(rows, draft.tree.counts, strict=True)
+        ]
+        # Verified rows are packed in the order of their slots: all of them are taken as they lie.
+        batch = replace(pack(segments, tokens, "none"), logit_rows=last)
+        features = self._head.features(taps, slice(None))
+        logits, hidden = self._head.forward(batch, features, fresh=True)
+        self._ahead = list(map(Carried, logits.unbind(), hidden[last].unbind()))
+        return True
+
+    def catch_up(self, rows: Sequence[DecodedSequence], seen: Outcome) -> None:
+        """Keep the slots that were committed; see ``decoding.schedule.RunsAhead``."""
+        pool, owner = self._head.pool, self._head.owner
+        judged = accepted_of(seen.draft, seen.acceptance)
+        for row, one, carried in zip(rows, judged, self._ahead, strict=True):
+            if row.slab in self._carried and one.goes_on(row, self._context):
+                pool.set_length(owner, row.slab, row.length - 1 + one.committed)
+                self._carried[row.slab] = carried
+            else:
+                self._carried.pop(row.slab, None)
 
     def _refill(self, new: Sequence[Slots], taps: Mapping[Tap, Tensor]) -> None:
         """Append slots with true hidden states and carry what the last one of each row left."""

@@ -90,10 +90,10 @@ class PackedHead(Pooled):
         self.head = head
         self.taps = head.taps
         self.weight_bytes = head.weight_bytes
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
         self._padding = padding
 
-    def features(self, taps: Mapping[Tap, Tensor], rows: Tensor) -> Tensor:
+    def features(self, taps: Mapping[Tap, Tensor], rows: Tensor | slice) -> Tensor:
         """Tapped hidden states of chosen packed rows, joined: [n, F]."""
         return torch.cat([taps[tap][rows] for tap in self.taps], -1).to(self.dtype)
 
@@ -121,7 +121,7 @@ class PackedHead(Pooled):
     def _widen(self, logits: Tensor) -> Tensor:
         """Logits in the target's vocabulary."""
         if self.head.target_ids is not None:
-            wide = logits.new_full((len(logits), self._vocabulary), -torch.inf)
+            wide = logits.new_full((len(logits), self.vocabulary), -torch.inf)
             logits = wide.index_copy_(1, self.head.target_ids, logits)
         if self._padding is not None and logits.shape[1] == len(self._padding):
             logits = logits.masked_fill(self._padding, -torch.inf)
