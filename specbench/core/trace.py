@@ -77,7 +77,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """One batch iteration of the native engine."""
+    """One batch iteration of the native engine.
+
+    ``tokens`` were fed to the target; ``padded_tokens`` are those and the tokens that its forwards
+    and the draft's ran for nobody. ``graph``: every forward was a replay of a captured graph.
+    """
 
     index: int
     kind: TickKind

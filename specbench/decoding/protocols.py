@@ -146,6 +146,8 @@ class RuleInfo:
         exact_at: parameter values at which a lossy rule is lossless; empty where there are none.
         stateful: whether it keeps a state per request over steps.
         random_at_zero: whether it reads random numbers at temperature 0 too.
+        device_only: whether it judges chains without reading anything on the host, and keeps no
+            state; then its kernels can be captured.
     """
 
     name: str
@@ -161,6 +163,7 @@ class RuleInfo:
     exact_at: Mapping[str, float] = field(default_factory=dict)
     stateful: bool = False
     random_at_zero: bool = False
+    device_only: bool = False
 
     def lossless_with(self, options: Mapping[str, object]) -> Lossless:
         """What is known of the output law under an arm's parameters."""

@@ -63,6 +63,11 @@ class TargetRows:
         self._argmax: Tensor | None = None
 
     @property
+    def penalised(self) -> bool:
+        """Whether rows depend on the tokens before them."""
+        return self._contexts is not None
+
+    @property
     def adjusted(self) -> Tensor:
         """Logits [M, V] after penalties and minimum length, before temperature."""
         if self._contexts is None:

@@ -4,8 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from specbench.core.trace import Lane, Span, Tick, TickKind
+
+
+@dataclass(slots=True)
+class Forwards:
+    """How the forwards of a tick were run, where some can be replayed from captured graphs.
+
+    Attributes:
+        replayed, eager: how many.
+        padding: tokens that replays ran for nobody.
+    """
+
+    replayed: int = 0
+    eager: int = 0
+    padding: int = 0
+
+    def take(self) -> tuple[bool, int]:
+        """Whether all were replayed, and the padding; counting begins anew."""
+        found = self.replayed > 0 and self.eager == 0, self.padding
+        self.replayed = self.eager = self.padding = 0
+        return found
 
 
 class TickRecorder:
@@ -19,6 +40,8 @@ class TickRecorder:
 
     def __init__(self, now: Callable[[], int], spans: bool = True) -> None:
         self.now = now
+        self.forwards = Forwards()
+        """Counted by what runs forwards; read at the end of every tick."""
         self._with_spans = spans
         self._ticks: list[Tick] = []
         self._spans: list[Span] = []
@@ -35,6 +58,7 @@ class TickRecorder:
         """Open a tick."""
         self._kind = kind
         self._spans = []
+        self.forwards.take()
         self._start = self.now()
 
     @contextmanager
@@ -51,14 +75,15 @@ class TickRecorder:
     def end(self, rows: int, tokens: int) -> int:
         """Close the tick; returns its end in nanoseconds."""
         end = self.now()
+        graph, padding = self.forwards.take()
         self._ticks.append(
             Tick(
                 self._next,
                 self._kind,
                 rows,
                 tokens,
-                tokens,
-                False,
+                tokens + padding,
+                graph,
                 self._start,
                 end,
                 tuple(self._spans),

@@ -11,6 +11,7 @@ import torch
 from specbench.drafters.draft_rows import DraftRows
 from specbench.errors import UsageError
 from specbench.models import selfcheck, vocabulary
+from specbench.models.compiled import compile_layers
 from specbench.models.early_exit import early_exit
 from specbench.models.heads.build import build_feature_head
 from specbench.models.heads.configs import HeadCheckpoint, TargetShape
@@ -77,6 +78,7 @@ class BuildContext:
         vocabulary: rows of the target's logits.
         prepack: whether CPU linears are packed.
         overlapped: whether nobody waits for a draft, see ``decoding.schedule``.
+        compiled: whether the layers of draft models are compiled.
         loaded: what was loaded for this arm, for memory and the manifest.
     """
 
@@ -86,6 +88,7 @@ class BuildContext:
     vocabulary: int
     prepack: bool
     overlapped: bool = False
+    compiled: bool = False
     loaded: list[LoadedDraft] = field(default_factory=list)
     models: list[Packed] = field(default_factory=list)
     _owners: list[Callable[[KVPool], None]] = field(default_factory=list)
@@ -133,7 +136,10 @@ class BuildContext:
             f"draft:{self.arm}{suffix}",
             vocabulary.padding_mask(rows, match.real_ids, loaded.device),
             self.target_model.attention,
+            self.target_model.graphs,
         )
+        if self.compiled:
+            compile_layers(loaded.model)
         selfcheck.check(model, name, _NARROWEST, _EXACTER)
         self._checked.append((model, name))
         self._own(model, loaded.dtype)
@@ -166,7 +172,7 @@ class BuildContext:
         # The padding mask is the target's own: the exit has the same head.
         whole = self.target_model
         short = early_exit(self.target.model, layers)
-        model = PackedModel(short, owner, whole.padding, whole.attention)
+        model = PackedModel(short, owner, whole.padding, whole.attention, whole.graphs)
         self._owners.append(lambda pool: pool.alias(owner, whole.owner, layers))
         self.models.append(model)
         return model
@@ -187,7 +193,12 @@ class BuildContext:
         quantise_head(head, quant, checkpoint.name, self.target.model, prepack=self.prepack)
         whole = self.target_model
         packed = PackedHead(
-            head, f"draft:{self.arm}", self.vocabulary, whole.padding, whole.attention
+            head,
+            f"draft:{self.arm}",
+            self.vocabulary,
+            whole.padding,
+            whole.attention,
+            whole.graphs,
         )
         self._own(packed, packed.dtype)
         self.note(checkpoint, packed.weight_bytes, packed.kv_bytes, quant.label)

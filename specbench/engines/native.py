@@ -28,6 +28,7 @@ from specbench.models.kv_pool import KVPool
 from specbench.models.opened import OpenedTarget, open_target
 from specbench.models.packed import PackedModel
 from specbench.models.target import PackedTarget
+from specbench.verify.captured import CapturedRule
 
 OVERLAPPED = "overlapped"
 """``target.schedule`` under which the host does not wait for the device, ``decoding.schedule``."""
@@ -38,8 +39,8 @@ class NativeEngine(OnTarget):
 
     Args:
         target: the experiment's ``[target]`` table: model, revision, dtype, device, prepack,
-            template, system_policy, schedule, spans, evidence. An overlapped schedule collects no
-            evidence unless told to: for that the host reads rows in every step.
+            graphs, compile, template, system_policy, schedule, spans, evidence. An overlapped
+            schedule collects no evidence unless told to: for that rows are read in every step.
         arms: what will run; drafts are loaded here, so that every failure comes before measuring.
     """
 
@@ -56,6 +57,8 @@ class NativeEngine(OnTarget):
         self._recorder = recorder_for(
             self._loaded.device, self._overlapped, bool(target.get("spans", True))
         )
+        if self._model.graphs is not None:
+            self._recorder.forwards = self._model.graphs.forwards
         self._pool: KVPool | None = None
         self._contexts: dict[str, BuildContext] = {}
         self._drafters: dict[str, Any] = {}
@@ -73,6 +76,7 @@ class NativeEngine(OnTarget):
             self._opened.vocabulary,
             self._opened.prepack,
             self._overlapped,
+            bool(self._settings.get("compile")),
         )
         factory: Any = catalog.resolve("drafters", arm.drafter)
         unknown = sorted(set(arm.drafter_options) - set(factory.info.options))
@@ -86,6 +90,9 @@ class NativeEngine(OnTarget):
         # target_match reproduces token for token.
         listed: Any = catalog.resolve("rules", "target_match" if arm.plain else arm.rule)
         rule = listed.configure({} if arm.plain else arm.rule_options, arm.k)
+        graphs = self._model.graphs
+        if graphs is not None and rule.info.device_only:
+            rule = CapturedRule(rule, graphs)
         self._contexts[arm.name] = context
         self._drafters[arm.name] = drafter
         self._loops[arm.name] = DecodeLoop(
@@ -178,10 +185,18 @@ class NativeEngine(OnTarget):
     def _outside(
         self, arm: str, requests: Sequence[Request], concurrency: int
     ) -> Generator[Trace, None, None]:
-        """Decode outside the measurement: of this the drafter keeps nothing, even if broken off."""
+        """Decode outside the measurement: of this the drafter keeps nothing, even if broken off.
+
+        Only here are forwards captured: a capture takes longer than many steps.
+        """
+        graphs = self._model.graphs
         try:
+            if graphs is not None:
+                graphs.capturing = True
             yield from self._decode(arm, requests, concurrency)
         finally:
+            if graphs is not None:
+                graphs.capturing = False
             self._unlearn(arm)
 
     def _decode(self, arm: str, requests: Sequence[Request], concurrency: int) -> Iterator[Trace]:

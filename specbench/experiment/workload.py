@@ -28,6 +28,8 @@ class Target(Border):
     dtype: Literal["float32", "bfloat16", "float16", "as_stored"] = "float32"
     device: Annotated[str, Field(min_length=1)] = "cpu"
     attention: Literal["sdpa", "flashinfer"] = "sdpa"
+    graphs: bool = False
+    compile: bool = False
     schedule: Literal["in-order", "overlapped"] = "in-order"
     prepack: bool = True
     quant: Literal["none", "int8", "int4", "int4-g16", "int4-g32", "int4-g64", "int4-g128"] = "none"

@@ -171,6 +171,11 @@ _TABLE = (
         "1",
     ),
     Definition(
+        "graph_share",
+        "share of decode ticks whose forwards were all replayed from captured graphs",
+        "1",
+    ),
+    Definition(
         "limit_share",
         "time of reading the target's weights once per decode tick, and keys and values of each "
         "request's context once per step, at the bandwidth measured before the run or in the data "

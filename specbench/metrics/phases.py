@@ -14,6 +14,7 @@ OWN_WORK = frozenset({"commit", "evidence"})
 """Phases that are the host's alone."""
 
 NO_DEVICE = "the device's own time was not taken (schedule in-order)"
+NO_GRAPHS = "no step ran from captured graphs (target.graphs)"
 NO_TICKS = "the engine records no ticks"
 NO_SPANS = "spans were off in this run (end-to-end timing only)"
 
@@ -75,6 +76,17 @@ def hidden_share(ticks: Sequence[Tick]) -> Quantity:
         )
     )
     return Quantity(both / own, "1", n=len(decode))
+
+
+def graph_share(ticks: Sequence[Tick]) -> Quantity:
+    """Share of decode ticks whose forwards were all replayed from captured graphs."""
+    decode = _decode(ticks)
+    if not decode:
+        return unavailable(NO_TICKS, "1")
+    replayed = sum(tick.graph for tick in decode)
+    if not replayed:
+        return unavailable(NO_GRAPHS, "1")
+    return Quantity(replayed / len(decode), "1", n=len(decode))
 
 
 def _decode(ticks: Sequence[Tick]) -> list[Tick]:

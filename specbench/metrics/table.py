@@ -119,6 +119,7 @@ def _singles(arm: Sequence[Trace], plain: Sequence[Trace], ticks: Sequence[Tick]
         "span_coverage": phases.span_coverage(ticks),
         "host_share": phases.host_share(ticks),
         "hidden_share": phases.hidden_share(ticks),
+        "graph_share": phases.graph_share(ticks),
         "degenerate_share": degenerate_share(plain),
     }
     return {name: {VALUE: quantity} for name, quantity in found.items()}

@@ -47,12 +47,21 @@ class KVPool:
 
     Args:
         slabs: requests that can live at the same time.
+        scratch: whether there is one slab more, ``scratch``, for tokens of no request.
         capacity: rows per request, scratch for drafts included.
         dtype, device: of the storage, unless an owner asks for another type.
     """
 
-    def __init__(self, slabs: int, capacity: int, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self,
+        slabs: int,
+        capacity: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        scratch: bool = False,
+    ) -> None:
         self.slabs = slabs
+        self._stored = slabs + scratch
         self.capacity = capacity
         self._dtype = dtype
         self.device = device
@@ -70,7 +79,7 @@ class KVPool:
         """Give an owner storage of its own, in a type of its own where its model has one."""
         stacks = {
             (heads, size): torch.zeros(
-                (count, self.slabs, heads, self.capacity, size),
+                (count, self._stored, heads, self.capacity, size),
                 dtype=dtype or self._dtype,
                 device=self.device,
             )
@@ -98,6 +107,12 @@ class KVPool:
         self._lengths[owner] = self._lengths[of]
 
     @property
+    def scratch(self) -> int:
+        """The slab of no request."""
+        assert self._stored > self.slabs, "a pool made without a scratch slab"
+        return self.slabs
+
+    @property
     def available(self) -> int:
         """Free slabs."""
         return len(self._free)
@@ -107,6 +122,12 @@ class KVPool:
         if tokens > self.capacity:
             raise SpecbenchError(f"request of {tokens} KV rows in slabs of {self.capacity}")
         slab = self._free.pop()
+        if self._stored > self.slabs:
+            # Captured forwards read whole slabs behind a mask, and a NaN that somebody left there
+            # would be one behind the mask too.
+            for stacks in self._stacks.values():
+                for stack in stacks.values():
+                    stack[:, slab].zero_()
         for lengths in self._lengths.values():
             lengths[slab] = 0
         return slab

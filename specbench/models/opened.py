@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import torch
+
 from specbench.core.limit import Reads
 from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.request import Stops
 from specbench.models import selfcheck, vocabulary
 from specbench.models.attention.backend import attention_named
 from specbench.models.attention.sdpa import SDPA
+from specbench.models.checkpoint import require_device
+from specbench.models.compiled import compile_layers
 from specbench.models.device import device_name
+from specbench.models.graphs.captured import graphs_on
 from specbench.models.kv_pool import KVPool
 from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel, load_model
@@ -86,7 +91,8 @@ class OpenedTarget:
     def new_pool(self, slabs: int, rows: int) -> KVPool:
         """A pool with at least ``rows`` KV rows per slab; the target uses it from now on."""
         capacity = -(-rows // _CAPACITY_STEP) * _CAPACITY_STEP
-        pool = KVPool(slabs, capacity, self.loaded.dtype, self.loaded.device)
+        captured = self.model.graphs is not None
+        pool = KVPool(slabs, capacity, self.loaded.dtype, self.loaded.device, scratch=captured)
         pool.add_owner(self.model.owner, self.model.geometry())
         self.model.use(pool)
         return pool
@@ -99,6 +105,8 @@ class OpenedTarget:
             "device_name": device_name(self.loaded.device),
             "reads": None if self.reads is None else asdict(self.reads),
             "attention": self.model.attention.name,
+            "graphs": self.model.graphs is not None,
+            "compile": bool(self.settings.get("compile")),
             "packed_linears": self.packed_linears,
             "self_check": asdict(self.self_check),
             "tie_tolerance": self.tie_tolerance,
@@ -110,7 +118,8 @@ def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
 
     Args:
         settings: the experiment's ``[target]`` table: model, revision, dtype (default float32),
-            device, attention, prepack, template, system_policy, quant and its further keys.
+            device, attention, graphs, compile, prepack, template, system_policy, quant and its
+            further keys.
         width: rows of the widest forward after a prompt; rounding is measured at this width.
 
     Raises:
@@ -119,6 +128,7 @@ def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
     name, device = str(settings["model"]), str(settings.get("device", "cpu"))
     # A back end that cannot run is refused before a model is read.
     attention = attention_named(str(settings.get("attention", SDPA.name)), device)
+    graphs = graphs_on(require_device(torch, device)) if settings.get("graphs") else None
     loaded = load_model(
         locate(name, revision=settings.get("revision")),
         dtype=str(settings.get("dtype", "float32")),
@@ -131,7 +141,9 @@ def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
     packed_linears = pack_linears(loaded.model) if prepack else 0
     rows = loaded.model.get_input_embeddings().num_embeddings
     padding = vocabulary.padding_mask(rows, vocabulary.real_ids(loaded.tokenizer), loaded.device)
-    model = PackedModel(loaded.model, "target", padding, attention)
+    model = PackedModel(loaded.model, "target", padding, attention, graphs)
+    if settings.get("compile"):
+        compile_layers(loaded.model)
     check = selfcheck.check(model, name, width)
     reads = reads_of(read, model)
     return OpenedTarget(settings, loaded, model, rows, prepack, packed_linears, check, reads)

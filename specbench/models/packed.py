@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.modeling_utils import AttentionInterface
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
 
 from specbench.decoding.protocols import Tap
-from specbench.models.attention.backend import Attention
+from specbench.models.attention.backend import Attention, Plan
 from specbench.models.attention.sdpa import SDPA
+from specbench.models.graphs.captured import Graphs
+from specbench.models.graphs.record import Outputs
 from specbench.models.kv_pool import LayerGeometry
 from specbench.models.packed_batch import PackedBatch
 from specbench.models.pooled import Pooled
@@ -65,6 +67,7 @@ class PackedModel(Pooled):
         owner: name of its storage in the pool.
         padding: bool [V] of vocabulary rows that have no token, or None; their logits become -inf.
         attention: the back end.
+        graphs: captured forwards, or None.
     """
 
     def __init__(
@@ -73,12 +76,14 @@ class PackedModel(Pooled):
         owner: str,
         padding: Tensor | None = None,
         attention: Attention = SDPA,
+        graphs: Graphs | None = None,
     ) -> None:
-        AttentionInterface.register(ATTENTION, attend)
+        if ATTENTION not in ALL_ATTENTION_FUNCTIONS.valid_keys():
+            AttentionInterface.register(ATTENTION, attend)
         model.set_attn_implementation(ATTENTION)
         config = model.config.get_text_config()
         layers = [layer_geometry(config)] * config.num_hidden_layers
-        super().__init__(owner, layers, next(model.parameters()).dtype, attention)
+        super().__init__(owner, layers, next(model.parameters()).dtype, attention, graphs)
         self.model = model
         self.padding = padding if padding is not None and bool(padding.any()) else None
         self.observer: Observer | None = None
@@ -88,21 +93,27 @@ class PackedModel(Pooled):
         self, batch: PackedBatch, taps: Sequence[Tap] = ()
     ) -> tuple[Tensor, dict[Tap, Tensor]]:
         """Logits [M, V] of the wanted rows, and tapped hidden states [T, H]."""
-        batch = batch.to(self.pool.device)
-        plan = self.plan(batch)
-        with _Taps(self.model, taps) as tapped:
-            output = self.model(
-                input_ids=batch.ids[None],
-                position_ids=batch.positions[None],
-                use_cache=False,
-                logits_to_keep=batch.logit_rows,
-                plan=plan,
-                observer=self.observer,
-            )
-        logits = output.logits[0]
-        if self.padding is not None:
-            logits = logits.masked_fill(self.padding, -torch.inf)
-        return logits, tapped.states
+        taps = tuple(taps)
+
+        def run(
+            ids: Tensor, positions: Tensor, logit_rows: Tensor, plan: Plan, _: Tensor | None
+        ) -> Outputs:
+            with _Taps(self.model, taps) as tapped:
+                output = self.model(
+                    input_ids=ids[None],
+                    position_ids=positions[None],
+                    use_cache=False,
+                    logits_to_keep=logit_rows,
+                    plan=plan,
+                    observer=self.observer,
+                )
+            logits = output.logits[0]
+            if self.padding is not None:
+                logits = logits.masked_fill(self.padding, -torch.inf)
+            return (logits, *(tapped.states[tap] for tap in taps))
+
+        logits, *states = self.compute(taps, batch, run)
+        return logits, dict(zip(taps, states, strict=True))
 
 
 class _Taps:

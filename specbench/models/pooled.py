@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import torch
+from torch import Tensor
 
 from specbench.models.attention.backend import Attention, Plan
 from specbench.models.attention.sdpa import SDPA
+from specbench.models.graphs.captured import Graphs, Kind, Run
+from specbench.models.graphs.record import Outputs
 from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import PackedBatch
 
@@ -20,6 +23,7 @@ class Pooled:
         layers: KV shapes per layer.
         dtype: of its keys and values.
         attention: the back end of its layers.
+        graphs: captured forwards; None where all run eagerly.
 
     Raises:
         PrerequisiteError: a back end without kernels for such layers.
@@ -31,9 +35,11 @@ class Pooled:
         layers: Sequence[LayerGeometry],
         dtype: torch.dtype,
         attention: Attention = SDPA,
+        graphs: Graphs | None = None,
     ) -> None:
         attention.require(owner, layers, dtype)
         self.attention = attention
+        self.graphs = graphs
         self.owner = owner
         self.dtype = dtype
         self._layers = tuple(layers)
@@ -49,12 +55,35 @@ class Pooled:
         """The attention of one forward."""
         return self.attention.plan(self.pool, self.owner, batch)
 
+    def compute(
+        self, how: Hashable, batch: PackedBatch, run: Run, hidden: Tensor | None = None
+    ) -> Outputs:
+        """One forward, replayed where its shape was captured.
+
+        Args:
+            how: tells forwards of the same shape apart.
+            batch: as ``pack`` makes it.
+            run: the forward, on tensors on the pool's device.
+            hidden: a further input per token.
+        """
+        if self.graphs is not None:
+            kind = Kind(self.owner, how)
+            found = self.graphs.forward(self.pool, self.attention, kind, batch, run, hidden)
+            if found is not None:
+                return found
+        batch = batch.to(self.pool.device)
+        return run(batch.ids, batch.positions, batch.logit_rows, self.plan(batch), hidden)
+
     def use(self, pool: KVPool) -> None:
         """Read and write KV in this pool from now on; the owner must exist there."""
+        if self.graphs is not None:
+            self.graphs.forget(self.owner)
         self._pool = pool
 
     def forget(self) -> None:
         """Let go of the pool."""
+        if self.graphs is not None:
+            self.graphs.forget(self.owner)
         self._pool = None
 
     def geometry(self) -> list[LayerGeometry]:

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from specbench.decoding.laws import DraftLaws
 from specbench.decoding.protocols import (
-    BONUS,
-    RECOVERED,
     Acceptance,
     Lossless,
     RuleInfo,
@@ -21,8 +19,8 @@ from specbench.decoding.protocols import (
 )
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import draw
-from specbench.decoding.tree import PAD, TokenTree, Trials
-from specbench.verify.chain import drafted
+from specbench.decoding.tree import TokenTree, Trials
+from specbench.verify.chain import drafted, prefix
 from specbench.verify.listed import ListedRule
 
 INFO = RuleInfo(
@@ -33,6 +31,7 @@ INFO = RuleInfo(
     laws=("one_hot", "dense"),
     tree=False,
     temperature_zero="argmax match",
+    device_only=True,
 )
 
 
@@ -71,11 +70,8 @@ def block(
         )
         usable = ~whole & (residual.sum(1) > 0)
         weights = torch.where(usable[:, None], residual, next_row)
-    total = torch.tensor(tree.counts, device=count.device)
-    kind = torch.where(count >= total, BONUS, RECOVERED)
+    path, kind = prefix(tree, count)
     next_token = draw(weights, torch.where(whole, uniforms.bonus, uniforms.residual))
-    slots = torch.arange(tree.width + 1, device=count.device)
-    path = torch.where(slots[None, :] < count[:, None], slots[None, :], PAD)
     return Acceptance(path, count, next_token, kind), states
 
 

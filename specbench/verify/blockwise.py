@@ -31,6 +31,7 @@ INFO = RuleInfo(
         "top_k": Parameter("keep drafts among the target's k first choices", 2, 1, 1e6, whole=True),
         "minimum": Parameter("drafts kept whatever the target says", 0, 0, 1e6, whole=True),
     },
+    device_only=True,
 )
 
 

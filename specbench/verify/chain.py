@@ -24,11 +24,19 @@ def accepted_prefix(tree: TokenTree, passed: Tensor) -> tuple[Tensor, Tensor, Te
     """
     passed = passed & tree.valid()
     count = passed.long().cumprod(1).sum(1)
+    path, kind = prefix(tree, count)
+    return path, count, kind
+
+
+def prefix(tree: TokenTree, count: Tensor) -> tuple[Tensor, Tensor]:
+    """Path int64 [B, N + 1] and kind int64 [B] of chains of which ``count`` nodes are accepted."""
     slots = torch.arange(tree.width + 1, device=count.device)
     path = torch.where(slots[None, :] < count[:, None], slots[None, :], PAD)
     # A hole (-1 inside the draft) is a rejection like any other; only the end is a bonus.
-    total = to_device(torch.tensor(tree.counts), count.device)
-    return path, count, torch.where(count >= total, BONUS, RECOVERED)
+    # Where all chains are full nothing is sent, as a capture of this must not.
+    full = set(tree.counts) <= {tree.width}
+    total = tree.width if full else to_device(torch.tensor(tree.counts), count.device)
+    return path, torch.where(count >= total, BONUS, RECOVERED)
 
 
 def drafted(

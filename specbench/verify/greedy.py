@@ -15,6 +15,7 @@ INFO = RuleInfo(
     tree=True,
     temperature_zero="itself; refused at T > 0, where its output would be greedy",
     sampled=False,
+    device_only=True,
 )
 
 RULE = ListedRule(INFO, None, greedy)

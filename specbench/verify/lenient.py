@@ -30,6 +30,7 @@ INFO = RuleInfo(
     parameters={
         "lenience": Parameter("factor l of the draft in the ratio; 1 is exact", 0.9, 0, 1, True)
     },
+    device_only=True,
 )
 
 

@@ -17,6 +17,7 @@ INFO = RuleInfo(
     laws=("one_hot", "dense"),
     tree=False,
     temperature_zero="argmax match",
+    device_only=True,
 )
 
 

@@ -34,6 +34,7 @@ INFO = RuleInfo(
     tree=False,
     temperature_zero="the same coins; then the argmax",
     random_at_zero=True,
+    device_only=True,
     parameters={
         "rates": Parameter(
             "chance per position d = 1, 2, ... that drafts 1 to d are kept; never increasing",
@@ -81,11 +82,14 @@ def _kept(
     tree: TokenTree, rows: TargetRows, uniforms: Uniforms, **chances: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Path, count and kind of the drafts that their coins keep; ids out of range end the path."""
-    chance = torch.tensor(
-        conditional(tree.width, **chances), dtype=torch.float64, device=tree.ids.device
-    )
     inside = (tree.ids >= 0) & (tree.ids < rows.raw.shape[1])
-    return accepted_prefix(tree, inside & (uniforms.accept < chance))
+    # Number by number, so that none has to be sent to the device.
+    coins = [
+        uniforms.accept[:, place] < chance
+        for place, chance in enumerate(conditional(tree.width, **chances))
+    ]
+    kept = torch.stack(coins, 1) if coins else torch.ones_like(inside)
+    return accepted_prefix(tree, inside & kept)
 
 
 def conditional(

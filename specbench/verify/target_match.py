@@ -25,6 +25,7 @@ INFO = RuleInfo(
     laws=("one_hot", "dense"),
     tree=True,
     temperature_zero="argmax match",
+    device_only=True,
 )
 
 

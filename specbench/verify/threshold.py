@@ -44,6 +44,7 @@ INFO = RuleInfo(
         "single": Parameter("keep a draft of at least this target probability", 1.0, 0, 1, True),
         "acc": Parameter("divisor of the target probability in the coin's test", 0.9, 0, 1, True),
     },
+    device_only=True,
 )
 
 

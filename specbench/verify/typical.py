@@ -33,6 +33,7 @@ INFO = RuleInfo(
         "epsilon": Parameter("hard threshold on the target probability", 0.09, 0, 1, True),
         "delta": Parameter("factor of exp(-entropy) in the soft threshold", 0.3, 0, 1e9, True),
     },
+    device_only=True,
 )
 
 

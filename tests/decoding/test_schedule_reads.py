@@ -4,12 +4,9 @@ Meta tensors know their shape and hold nothing: what the host would have to wait
 What the host sends is watched: a copy from ordinary memory would make it wait as well.
 """
 
-import sys
-
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import nn
 
 from specbench.decoding.loop import DecodeLoop
 from specbench.decoding.schedule import IN_ORDER, Overlapped
@@ -26,9 +23,9 @@ from specbench.verify.rejection import RULE as REJECTION
 from specbench.verify.target_match import RULE as TARGET_MATCH
 from tests.drafters.toy_head import ToyHead
 from tests.models.families import VOCABULARY, build
+from tests.queued import DEVICE, Queued
 from tests.toys import request, sequence
 
-DEVICE = torch.device("meta")
 BATCH = 3
 
 
@@ -48,23 +45,6 @@ def without_values(module):
         for name, value in part._buffers.items():
             part._buffers[name] = torch.empty(value.shape, dtype=value.dtype, device=DEVICE)
     return module
-
-
-class Queued(TorchFunctionMode):
-    """Refuses what sends host values to the device in any way but by ``transfer.to_device``."""
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func in (torch.tensor, torch.as_tensor):
-            assert torch.device(kwargs.get("device") or "cpu") != DEVICE, "a list was sent"
-        if func is Tensor.to and args[0].device != DEVICE and DEVICE in (*args, *kwargs.values()):
-            assert sys._getframe(1).f_code.co_name == "to_device", "a tensor was sent"
-        if func in (Tensor.__getitem__, Tensor.__setitem__) and args[0].device == DEVICE:
-            index = args[1] if isinstance(args[1], tuple) else (args[1],)
-            assert not any(isinstance(part, list) for part in index), "a list is an index"
-            on_host = [part for part in index if isinstance(part, Tensor) and part.dim()]
-            assert all(part.device == DEVICE for part in on_host), "an index was sent"
-        return func(*args, **kwargs)
 
 
 def reading(accepted, k):

@@ -37,12 +37,42 @@ def causal(count, rows, left):
     return (row <= own) & ((row >= own - left) if left >= 0 else torch.tensor(True))
 
 
+class Buffer:
+    """Where graph mode keeps a part of a plan; its shape never changes."""
+
+    def __init__(self, name, tensor):
+        assert tensor.dtype == (torch.uint8 if name == "custom_mask_buf" else torch.int32)
+        self.name = name
+        self.tensor = tensor
+
+    def put(self, part):
+        if self.name == "custom_mask_buf":
+            # Bits, every request padded to whole bytes: here it is enough that they fit.
+            assert len(part) <= 8 * len(self.tensor)
+            return part
+        if "indices" in self.name:
+            assert len(part) <= len(self.tensor)
+        else:
+            # The number of requests is that of the capture.
+            assert len(part) == len(self.tensor)
+        self.tensor[: len(part)] = part
+        return self.tensor[: len(part)].clone()
+
+
 class Wrapper:
-    def __init__(self, workspace, kv_layout):
+    def __init__(self, workspace, kv_layout, use_cuda_graph=False, **buffers):
         assert workspace.dtype == torch.uint8
         assert kv_layout == "HND"
+        assert bool(buffers) is use_cuda_graph
         self.planned = None
+        self.buffers = {name: Buffer(name, tensor) for name, tensor in buffers.items()}
         library.made.append(self)
+
+    def keep(self, **parts):
+        """In graph mode a plan lives in the buffers and nowhere else; gives what is read there."""
+        if not self.buffers:
+            return parts
+        return {name: self.buffers[name].put(part) for name, part in parts.items()}
 
     def remember(self, **planned):
         for name in ("q_data_type", "kv_data_type"):
@@ -118,6 +148,12 @@ class BatchDecodeWithPagedKVCacheWrapper(Paged):
         kv_data_type=None,
         sm_scale=None,
     ):
+        kept = self.keep(
+            paged_kv_indptr_buffer=indptr,
+            paged_kv_indices_buffer=indices,
+            paged_kv_last_page_len_buffer=last_page_len,
+        )
+        indptr, indices, last_page_len = kept.values()
         pages = spans(indptr)
         self.remember(
             queries=[(i, i + 1) for i in range(len(pages))],
@@ -156,6 +192,15 @@ class BatchPrefillWithPagedKVCacheWrapper(Paged):
         q_data_type=torch.float16,
         kv_data_type=None,
     ):
+        kept = self.keep(
+            qo_indptr_buf=qo_indptr,
+            paged_kv_indptr_buf=paged_kv_indptr,
+            paged_kv_indices_buf=paged_kv_indices,
+            paged_kv_last_page_len_buf=paged_kv_last_page_len,
+        )
+        qo_indptr, paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len = kept.values()
+        if custom_mask is not None:
+            self.keep(custom_mask_buf=custom_mask, mask_indptr_buf=qo_indptr)
         self.remember(
             queries=spans(qo_indptr),
             pages=spans(paged_kv_indptr),

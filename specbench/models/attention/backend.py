@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from specbench.models.checkpoint import require_device
+from specbench.models.graphs.buckets import Bucket
 from specbench.models.kv_pool import KVPool, LayerGeometry
-from specbench.models.packed_batch import PackedBatch
+from specbench.models.packed_batch import PackedBatch, Segment
 
 
 class Plan(Protocol):
@@ -29,6 +30,18 @@ class Plan(Protocol):
         ...
 
 
+class StaticPlan(Plan, Protocol):
+    """Forwards of one shape, over tensors that stay where they are; ``run`` reads nothing else."""
+
+    def begin(self) -> None:
+        """A forward begins."""
+        ...
+
+    def fill(self, segments: Sequence[Segment]) -> None:
+        """Plan the next forward: one segment of the shape's width per seat."""
+        ...
+
+
 class Attention(Protocol):
     """A back end.
 
@@ -44,6 +57,27 @@ class Attention(Protocol):
 
     def plan(self, pool: KVPool, owner: str, batch: PackedBatch) -> Plan:
         """Plan a forward of one owner of the pool."""
+        ...
+
+    def seats(self, pool: KVPool, slabs: Sequence[int]) -> tuple[int, list[int]]:
+        """How many seats a static forward of requests at these slabs needs, and theirs."""
+        ...
+
+    def static(
+        self,
+        pool: KVPool,
+        owner: str,
+        bucket: Bucket,
+        positions: Tensor,
+        slabs: Tensor,
+        places: Tensor,
+    ) -> StaticPlan:
+        """Plan forwards of one shape.
+
+        Args:
+            bucket: the shape, of R seats and W tokens.
+            positions, slabs, places: int64 [R * W], filled anew before every forward.
+        """
         ...
 
 

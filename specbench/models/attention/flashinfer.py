@@ -18,8 +18,10 @@ from torch import Tensor
 
 from specbench.decoding.transfer import to_device
 from specbench.errors import PrerequisiteError
+from specbench.models.attention.backend import StaticPlan
 from specbench.models.attention.paged import PAGE, PageTable, as_pages, page_table, query_indptr
 from specbench.models.attention.sight import is_narrow, visible_rows, visible_tail
+from specbench.models.graphs.buckets import Bucket, rounded
 from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import PackedBatch, Segment
 
@@ -90,6 +92,29 @@ class FlashInfer:
         """A planned forward."""
         return FlashInferPlan(self, pool, owner, batch)
 
+    def seats(self, pool: KVPool, slabs: Sequence[int]) -> tuple[int, list[int]]:
+        """One behind the other: pages are read wherever they lie."""
+        return min(rounded(len(slabs)), pool.slabs), list(range(len(slabs)))
+
+    def static(
+        self,
+        pool: KVPool,
+        owner: str,
+        bucket: Bucket,
+        positions: Tensor,
+        slabs: Tensor,
+        places: Tensor,
+    ) -> StaticPlan:
+        """Plan forwards of one shape."""
+        from specbench.models.attention.flashinfer_static import static_plan
+
+        return static_plan(self, pool, owner, bucket, positions, slabs, places)
+
+    @property
+    def workspace(self) -> Tensor:
+        """Scratch memory of kernels, uint8; what lies in it does not outlive a call."""
+        return self._workspace
+
     def wrapper(self, kind: str, settings: Hashable) -> Any:
         """The wrapper of a class, one for every way in which layers of a forward differ."""
         name = (kind, settings)
@@ -123,6 +148,8 @@ class FlashInferPlan:
     pool: KVPool
     owner: str
     batch: PackedBatch
+    splits: bool = True
+    """Whether trees behind a long prefix are read in two calls."""
     _planned: dict[_Shape, Run] = field(default_factory=dict)
 
     def run(
@@ -152,11 +179,15 @@ class FlashInferPlan:
         narrow = any(is_narrow(segment, shape.window) for segment in segments)
         own = all(segment.tail == segment.count for segment in segments)
         far = max(segment.before for segment in segments) >= APART_FROM
-        return self._apart(shape) if far and own and not narrow else self._masked(shape)
+        apart = self.splits and far and own and not narrow
+        return self._apart(shape) if apart else self._masked(shape)
+
+    def _wrapper(self, kind: str, settings: Hashable) -> Any:
+        return self.backend.wrapper(kind, settings)
 
     def _decode(self, shape: _Shape) -> Run:
         """One token per request."""
-        wrapper = self.backend.wrapper("BatchDecodeWithPagedKVCacheWrapper", shape)
+        wrapper = self._wrapper("BatchDecodeWithPagedKVCacheWrapper", shape)
         table = self._table(shape, [s.start + s.count for s in self.batch.segments])
         wrapper.plan(
             *(table.indptr, table.indices, table.last),
@@ -188,7 +219,7 @@ class FlashInferPlan:
         prefix = self._paged(shape, [segment.before for segment in segments])
         counts = query_indptr([segment.count for segment in segments])
         mask = torch.cat([visible_tail(segment).flatten() for segment in segments])
-        tree = self.backend.wrapper("BatchPrefillWithRaggedKVCacheWrapper", shape)
+        tree = self._wrapper("BatchPrefillWithRaggedKVCacheWrapper", shape)
         tree.plan(
             *(counts, counts, shape.heads, shape.kv_heads, shape.size),
             custom_mask=to_device(mask, self.backend.device),
@@ -208,7 +239,7 @@ class FlashInferPlan:
     def _paged(self, shape: _Shape, rows: list[int], **how: Any) -> Any:
         """A planned wrapper over the first rows of each request."""
         settings = (shape, *sorted(how))
-        wrapper = self.backend.wrapper("BatchPrefillWithPagedKVCacheWrapper", settings)
+        wrapper = self._wrapper("BatchPrefillWithPagedKVCacheWrapper", settings)
         table = self._table(shape, rows)
         wrapper.plan(
             query_indptr([segment.count for segment in self.batch.segments]),

@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from specbench.models.attention.sight import Sight, is_narrow, sight
+from specbench.models.attention.static import StaticSdpa
+from specbench.models.graphs.buckets import Bucket
 from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import PackedBatch
 
@@ -32,6 +34,22 @@ class Sdpa:
     def plan(self, pool: KVPool, owner: str, batch: PackedBatch) -> SdpaPlan:
         """Plan a forward."""
         return SdpaPlan(pool, owner, batch)
+
+    def seats(self, pool: KVPool, slabs: Sequence[int]) -> tuple[int, list[int]]:
+        """A seat per slab: keys are read where they lie."""
+        return pool.slabs, list(slabs)
+
+    def static(
+        self,
+        pool: KVPool,
+        owner: str,
+        bucket: Bucket,
+        positions: Tensor,
+        slabs: Tensor,
+        places: Tensor,
+    ) -> StaticSdpa:
+        """Plan forwards of one shape."""
+        return StaticSdpa(pool, owner, bucket, positions, slabs, places)
 
 
 SDPA = Sdpa()

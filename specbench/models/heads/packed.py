@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from specbench.decoding.protocols import Tap
-from specbench.models.attention.backend import Attention
+from specbench.models.attention.backend import Attention, Plan
 from specbench.models.attention.sdpa import SDPA
+from specbench.models.graphs.captured import Graphs
+from specbench.models.graphs.record import Outputs
 from specbench.models.kv_pool import LayerGeometry
 from specbench.models.packed_batch import PackedBatch
 from specbench.models.pooled import Pooled
@@ -76,6 +78,7 @@ class PackedHead(Pooled):
         vocabulary: V.
         padding: bool [V] of rows without a token, or None.
         attention: the back end.
+        graphs: captured forwards, or None.
     """
 
     def __init__(
@@ -85,8 +88,9 @@ class PackedHead(Pooled):
         vocabulary: int,
         padding: Tensor | None = None,
         attention: Attention = SDPA,
+        graphs: Graphs | None = None,
     ) -> None:
-        super().__init__(owner, head.geometry(), head.dtype, attention)
+        super().__init__(owner, head.geometry(), head.dtype, attention, graphs)
         self.head = head
         self.taps = head.taps
         self.weight_bytes = head.weight_bytes
@@ -110,13 +114,18 @@ class PackedHead(Pooled):
             logits [M, V] of the wanted rows, -inf outside the head's vocabulary; and the hidden
             states [T, H] that the next step takes.
         """
-        batch = batch.to(self.pool.device)
-        plan = self.plan(batch)
-        entering = self.head.begin(hidden) if fresh else hidden
-        states = self.head.states(batch.ids, entering, batch.positions, plan)
-        return self._widen(self.head.logits(states[batch.logit_rows])), self.head.recycle(
-            states, entering
-        )
+
+        def run(
+            ids: Tensor, positions: Tensor, logit_rows: Tensor, plan: Plan, given: Tensor | None
+        ) -> Outputs:
+            assert given is not None
+            entering = self.head.begin(given) if fresh else given
+            states = self.head.states(ids, entering, positions, plan)
+            logits = self._widen(self.head.logits(states[logit_rows]))
+            return logits, self.head.recycle(states, entering)
+
+        logits, left = self.compute(fresh, batch, run, hidden)
+        return logits, left
 
     def _widen(self, logits: Tensor) -> Tensor:
         """Logits in the target's vocabulary."""

@@ -1,0 +1,47 @@
+"""Layers that are compiled one by one compute what they did."""
+
+import shutil
+
+import pytest
+import torch
+
+from specbench.models.compiled import compile_layers
+from specbench.models.kv_pool import KVPool
+from specbench.models.packed import PackedModel
+from specbench.models.packed_batch import Segment, pack
+from tests.models.families import build
+
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler for torch.compile"),
+]
+TREE = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 0, 1]], dtype=torch.bool)
+
+
+def opened(compiled):
+    model = build("qwen2")
+    packed = PackedModel(model, "target")
+    if compiled:
+        compile_layers(model)
+    pool = KVPool(2, 64, torch.float32, torch.device("cpu"))
+    pool.add_owner("target", packed.geometry())
+    packed.use(pool)
+    return packed
+
+
+def test_prompts_chains_and_trees_have_the_same_logits():
+    torch._dynamo.utils.counters.clear()
+    plain, compiled = opened(False), opened(True)
+    for segments in (
+        [Segment(0, 0, 5), Segment(1, 0, 3)],
+        [Segment(0, 5, 1), Segment(1, 3, 1)],
+        [Segment(1, 4, 4), Segment(0, 6, 2)],
+        [Segment(1, 5, 3, TREE, torch.tensor([0, 1, 1]))],
+    ):
+        ids = torch.arange(1, 1 + sum(segment.count for segment in segments))
+        wanted, _ = plain.forward(pack(segments, ids, "all"))
+        found, _ = compiled.forward(pack(segments, ids, "all"))
+        torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-5)
+    counted = torch._dynamo.utils.counters
+    # Three layers, one code: what differs from layer to layer and step to step is not compiled in.
+    assert 1 <= counted["stats"]["unique_graphs"] <= 8
