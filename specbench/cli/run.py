@@ -20,6 +20,7 @@ from specbench.cli.study import StudyCall, refuse_for_study
 from specbench.cli.summary import exit_code, write_summary
 from specbench.errors import UsageError
 from specbench.experiment.analyse import analyse
+from specbench.experiment.following import follow, is_follower
 from specbench.experiment.load import Flags, load_experiment
 from specbench.experiment.prepare import prepare
 from specbench.experiment.session import Session
@@ -91,7 +92,12 @@ def run(
         if not plan_only and execute:
             require_sandbox()
         return call.plan() if plan_only else call.run()
-    session = Session(prepare(loaded), out, resume=old, budget_s=budget_s, command=command)
+    prepared = prepare(loaded)
+    if is_follower(prepared):
+        if not plan_only:
+            follow(prepared)
+        return 0
+    session = Session(prepared, out, resume=old, budget_s=budget_s, command=command)
     if plan_only:
         show_plan(session, form)
         return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from specbench.drafters.draft_rows import DraftRows
-from specbench.errors import UsageError
+from specbench.errors import PrerequisiteError, UsageError
 from specbench.models import selfcheck, vocabulary
 from specbench.models.compiled import compile_layers
 from specbench.models.early_exit import early_exit
@@ -17,13 +17,14 @@ from specbench.models.heads.build import build_feature_head
 from specbench.models.heads.configs import HeadCheckpoint, TargetShape
 from specbench.models.heads.made_for import other_target
 from specbench.models.heads.new import untrained
-from specbench.models.heads.packed import PackedHead
+from specbench.models.heads.packed import FeatureHead, PackedHead
 from specbench.models.heads.read import read_head
 from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel, load_model
 from specbench.models.locate import UNTRAINED, locate
 from specbench.models.opened import model_facts
 from specbench.models.packed import PackedModel
+from specbench.models.parallel.shard import shard_head
 from specbench.models.quant.apply import quantise_head
 from specbench.models.quant.settings import quant_of
 
@@ -167,8 +168,17 @@ class BuildContext:
             self._width = rows
 
     def early_exit(self, layers: int) -> PackedModel:
-        """The target's first layers as a draft that aliases its KV."""
+        """The target's first layers as a draft that aliases its KV.
+
+        Raises:
+            PrerequisiteError: several processes share them.
+        """
         owner = f"exit:{self.arm}"
+        if self.target_model.group is not None:
+            raise PrerequisiteError(
+                f"arm {self.arm}: layers that are shared by several processes have no early exit",
+                "leave target.tensor_parallel out, or name another drafter",
+            )
         # The padding mask is the target's own: the exit has the same head.
         whole = self.target_model
         short = early_exit(self.target.model, layers)
@@ -189,7 +199,14 @@ class BuildContext:
         """
         quant = quant_of(options, f"arm {self.arm}")
         prepack = self.prepack and not quant.on
-        head = build_feature_head(checkpoint, self.target, prepack=prepack)
+        # A layer like the target's own is shared like them; other heads are small and gain nothing.
+        group = self.target_model.group if checkpoint.family == "mtp" else None
+
+        def split(whole: FeatureHead) -> None:
+            if group is not None:
+                shard_head(whole, self.target.config, group, checkpoint.name)
+
+        head = build_feature_head(checkpoint, self.target, prepack=prepack, split=split)
         quantise_head(head, quant, checkpoint.name, self.target.model, prepack=self.prepack)
         whole = self.target_model
         packed = PackedHead(
@@ -199,6 +216,7 @@ class BuildContext:
             whole.padding,
             whole.attention,
             whole.graphs,
+            group,
         )
         self._own(packed, packed.dtype)
         self.note(checkpoint, packed.weight_bytes, packed.kv_bytes, quant.label)

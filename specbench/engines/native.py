@@ -27,6 +27,7 @@ from specbench.models.device import peak_bytes, recorder_for
 from specbench.models.kv_pool import KVPool
 from specbench.models.opened import OpenedTarget, open_target
 from specbench.models.packed import PackedModel
+from specbench.models.parallel.group import leave
 from specbench.models.target import PackedTarget
 from specbench.verify.captured import CapturedRule
 
@@ -300,6 +301,9 @@ class NativeEngine(OnTarget):
     def close(self) -> None:
         """Drop drafts and KV; the target goes with the engine object."""
         self.lend()
+        if self._model.leader is not None:
+            self._model.leader.stop()
+            leave()
         self._loops.clear()
         self._drafters.clear()
         self._contexts.clear()

@@ -10,7 +10,7 @@ moving the rows of an accepted path is one copy and not one per layer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +18,9 @@ from torch import Tensor
 
 from specbench.decoding.transfer import to_device
 from specbench.errors import SpecbenchError
+
+Moved = Callable[[int, int, Sequence[int]], None]
+"""``(slab, start, rows)``, see ``KVPool.move``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class KVPool:
         self._stacks: dict[str, dict[tuple[int, int], Tensor]] = {}
         self._layers: dict[str, list[tuple[Tensor, Tensor]]] = {}
         self._lengths: dict[str, list[int]] = {}
+        self._watched: dict[str, Moved] = {}
         self.nbytes = 0
         """Bytes of all storage; aliased layers count once."""
 
@@ -173,11 +177,22 @@ class KVPool:
         start = self._lengths[owner][slab]
         placed = next((i for i, row in enumerate(rows) if row != i), len(rows))
         if placed < len(rows):
-            source = to_device(torch.tensor([start + row for row in rows[placed:]]), self.device)
-            for stack in self._stacks[owner].values():
-                own = stack[:, slab]
-                own[:, :, start + placed : start + len(rows)] = own.index_select(2, source)
+            sources = [start + row for row in rows[placed:]]
+            if owner in self._watched:
+                self._watched[owner](slab, start + placed, sources)
+            self.move(owner, slab, start + placed, sources)
         self._lengths[owner][slab] = start + len(rows)
+
+    def move(self, owner: str, slab: int, start: int, rows: Sequence[int]) -> None:
+        """Copy rows of a slab to ``start`` and the rows behind it."""
+        source = to_device(torch.tensor(rows), self.device)
+        for stack in self._stacks[owner].values():
+            own = stack[:, slab]
+            own[:, :, start : start + len(rows)] = own.index_select(2, source)
+
+    def watch(self, owner: str, moved: Moved) -> None:
+        """Call ``moved`` whenever rows of an owner are about to move."""
+        self._watched[owner] = moved
 
 
 def _counts(geometry: Iterable[LayerGeometry]) -> Counter[tuple[int, int]]:

@@ -69,6 +69,7 @@ def load_model(
     allow_pickle: bool = False,
     progress: Callable[[str], None] | None = None,
     quant: Quant = NOT_QUANTISED,
+    split: Callable[[Any], None] | None = None,
 ) -> LoadedModel:
     """Load a model; converts a GGUF file first (once) and downloads a hub model that is not cached.
 
@@ -77,10 +78,10 @@ def load_model(
         dtype: float32, bfloat16, float16, or auto for the checkpoint's own.
         device: a torch device name such as cpu or cuda:0.
         trust_remote_code: run Python code that comes with the checkpoint.
-        allow_pickle: read ``.bin`` weights where there are no safetensors (torch's weights-only
-            reader); refused otherwise.
+        allow_pickle: read ``.bin`` weights (torch's weights-only reader) without safetensors.
         progress: called with one line of text per long stage.
         quant: weight-only quantisation of the linear layers.
+        split: keeps of the model, in place, what this process is to hold.
 
     Raises:
         UsageError: unknown dtype or device name.
@@ -101,6 +102,9 @@ def load_model(
         from specbench.models.quant.apply import quantise_linears
 
         quantise_linears(model, quant, location.name)
+    whole = weight_bytes(model)
+    if split is not None:
+        split(model)
     model = materialise(model) if on.type == "cpu" else model.to(on)
     return LoadedModel(
         model=model,
@@ -110,7 +114,7 @@ def load_model(
         dtype=model.dtype,
         device=on,
         weight_hash=weight_hash(location.path),
-        weight_bytes=weight_bytes(model),
+        weight_bytes=whole,
         context_limit=context_limit(model.config, tokenizer),
         eos_ids=eos_ids(model, tokenizer),
         real_vocab_size=len(real_ids(tokenizer)),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from specbench.core.limit import Reads
 from specbench.core.prompt import Message, RenderedPrompt
+from specbench.core.ranks import follows
 from specbench.core.request import Stops
+from specbench.errors import UsageError
 from specbench.models import selfcheck, vocabulary
 from specbench.models.attention.backend import attention_named
 from specbench.models.attention.sdpa import SDPA
@@ -24,6 +27,8 @@ from specbench.models.load import LoadedModel, load_model
 from specbench.models.locate import locate
 from specbench.models.new_model import MARK
 from specbench.models.packed import PackedModel
+from specbench.models.parallel.group import join, required
+from specbench.models.parallel.shard import shard
 from specbench.models.quant.settings import quant_of
 from specbench.models.reads import reads_of, weights_read
 from specbench.suites.templates import render
@@ -107,25 +112,42 @@ class OpenedTarget:
             "attention": self.model.attention.name,
             "graphs": self.model.graphs is not None,
             "compile": bool(self.settings.get("compile")),
+            "tensor_parallel": 1 if self.model.group is None else self.model.group.size,
             "packed_linears": self.packed_linears,
             "self_check": asdict(self.self_check),
             "tie_tolerance": self.tie_tolerance,
         }
 
 
-def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
-    """Load a target and check that its packed forward is right.
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A target that was loaded and packed, and not yet checked.
+
+    Attributes:
+        loaded, model, vocabulary, prepack, packed_linears: as ``OpenedTarget``.
+        read: bytes of weights that every forward reads; None where that is not known.
+    """
+
+    loaded: LoadedModel
+    model: PackedModel
+    vocabulary: int
+    prepack: bool
+    packed_linears: int
+    read: int | None
+
+
+def load_packed(settings: Mapping[str, Any]) -> Packed:
+    """Load a target, or this process's part of it.
 
     Args:
-        settings: the experiment's ``[target]`` table: model, revision, dtype (default float32),
-            device, attention, graphs, compile, prepack, template, system_policy, quant and its
-            further keys.
-        width: rows of the widest forward after a prompt; rounding is measured at this width.
+        settings: as for ``open_target``.
 
     Raises:
-        UsageError, PrerequisiteError: no such model, or one that cannot run packed or quantised.
+        UsageError, PrerequisiteError: no such model, or one that cannot run as asked.
     """
     name, device = str(settings["model"]), str(settings.get("device", "cpu"))
+    group = join(shared, device) if (shared := required(settings)) > 1 else None
+    device = device if group is None else str(group.device)
     # A back end that cannot run is refused before a model is read.
     attention = attention_named(str(settings.get("attention", SDPA.name)), device)
     graphs = graphs_on(require_device(torch, device)) if settings.get("graphs") else None
@@ -134,19 +156,51 @@ def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
         dtype=str(settings.get("dtype", "float32")),
         device=device,
         quant=quant_of(settings, "target"),
+        split=None if group is None else partial(shard, group=group, name=name),
     )
     selfcheck.refuse_configuration(loaded.config, name)
     prepack = bool(settings.get("prepack", True)) and loaded.device.type == "cpu"
-    read = weights_read(loaded.model, loaded.weight_bytes)
+    # What several processes read at once is not the rate of one.
+    read = weights_read(loaded.model, loaded.weight_bytes) if group is None else None
     packed_linears = pack_linears(loaded.model) if prepack else 0
     rows = loaded.model.get_input_embeddings().num_embeddings
     padding = vocabulary.padding_mask(rows, vocabulary.real_ids(loaded.tokenizer), loaded.device)
-    model = PackedModel(loaded.model, "target", padding, attention, graphs)
+    model = PackedModel(loaded.model, "target", padding, attention, graphs, group)
     if settings.get("compile"):
         compile_layers(loaded.model)
-    check = selfcheck.check(model, name, width)
-    reads = reads_of(read, model)
-    return OpenedTarget(settings, loaded, model, rows, prepack, packed_linears, check, reads)
+    return Packed(loaded, model, rows, prepack, packed_linears, read)
+
+
+def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
+    """Load a target and check that its packed forward is right.
+
+    Args:
+        settings: the experiment's ``[target]`` table: model, revision, dtype (default float32),
+            device, attention, graphs, compile, tensor_parallel, prepack, template, system_policy,
+            quant and its further keys.
+        width: rows of the widest forward after a prompt; rounding is measured at this width.
+
+    Raises:
+        UsageError, PrerequisiteError: no such model, or one that cannot run packed or quantised.
+    """
+    if follows(int(settings.get("tensor_parallel", 1))):
+        raise UsageError(
+            "only `specbench run` shares a target among processes",
+            "leave target.tensor_parallel out, and torchrun",
+        )
+    made = load_packed(settings)
+    check = selfcheck.check(made.model, str(settings["model"]), width)
+    reads = reads_of(made.read, made.model)
+    return OpenedTarget(
+        settings,
+        made.loaded,
+        made.model,
+        made.vocabulary,
+        made.prepack,
+        made.packed_linears,
+        check,
+        reads,
+    )
 
 
 def model_facts(loaded: LoadedModel) -> dict[str, object]:

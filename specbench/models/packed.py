@@ -21,6 +21,7 @@ from specbench.models.graphs.captured import Graphs
 from specbench.models.graphs.record import Outputs
 from specbench.models.kv_pool import LayerGeometry
 from specbench.models.packed_batch import PackedBatch
+from specbench.models.parallel.group import Group
 from specbench.models.pooled import Pooled
 
 ATTENTION = "specbench"
@@ -68,6 +69,7 @@ class PackedModel(Pooled):
         padding: bool [V] of vocabulary rows that have no token, or None; their logits become -inf.
         attention: the back end.
         graphs: captured forwards, or None.
+        group: processes that share every layer.
     """
 
     def __init__(
@@ -77,13 +79,15 @@ class PackedModel(Pooled):
         padding: Tensor | None = None,
         attention: Attention = SDPA,
         graphs: Graphs | None = None,
+        group: Group | None = None,
     ) -> None:
         if ATTENTION not in ALL_ATTENTION_FUNCTIONS.valid_keys():
             AttentionInterface.register(ATTENTION, attend)
         model.set_attn_implementation(ATTENTION)
         config = model.config.get_text_config()
         layers = [layer_geometry(config)] * config.num_hidden_layers
-        super().__init__(owner, layers, next(model.parameters()).dtype, attention, graphs)
+        dtype = next(model.parameters()).dtype
+        super().__init__(owner, layers, dtype, attention, graphs, group)
         self.model = model
         self.padding = padding if padding is not None and bool(padding.any()) else None
         self.observer: Observer | None = None
@@ -114,6 +118,22 @@ class PackedModel(Pooled):
 
         logits, *states = self.compute(taps, batch, run)
         return logits, dict(zip(taps, states, strict=True))
+
+    def follow(self, batch: PackedBatch, hidden: Tensor | None, fresh: bool) -> None:
+        """Take part in a forward of another process."""
+        self.forward(batch)
+
+    @torch.inference_mode()
+    def unpacked(self, ids: Tensor) -> Tensor:
+        """Logits [n, V] of one prompt int64 [n], through transformers' own attention."""
+        if self.leader is not None:
+            self.leader.unpacked(self.owner, ids)
+        self.model.set_attn_implementation("eager")
+        try:
+            logits: Tensor = self.model(input_ids=ids[None], use_cache=False).logits[0]
+        finally:
+            self.model.set_attn_implementation(ATTENTION)
+        return logits
 
 
 class _Taps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -13,6 +14,8 @@ from specbench.models.graphs.captured import Graphs, Kind, Run
 from specbench.models.graphs.record import Outputs
 from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import PackedBatch
+from specbench.models.parallel.group import Group
+from specbench.models.parallel.leader import Leader
 
 
 class Pooled:
@@ -24,6 +27,7 @@ class Pooled:
         dtype: of its keys and values.
         attention: the back end of its layers.
         graphs: captured forwards; None where all run eagerly.
+        group: processes that share its layers and key-value heads; ``layers`` are whole.
 
     Raises:
         PrerequisiteError: a back end without kernels for such layers.
@@ -36,13 +40,17 @@ class Pooled:
         dtype: torch.dtype,
         attention: Attention = SDPA,
         graphs: Graphs | None = None,
+        group: Group | None = None,
     ) -> None:
         attention.require(owner, layers, dtype)
         self.attention = attention
         self.graphs = graphs
+        self.group = group
+        self.leader = Leader(group) if group is not None and group.leads else None
+        shards = 1 if group is None else group.size
         self.owner = owner
         self.dtype = dtype
-        self._layers = tuple(layers)
+        self._layers = tuple(replace(layer, kv_heads=layer.kv_heads // shards) for layer in layers)
         self._pool: KVPool | None = None
 
     @property
@@ -71,6 +79,8 @@ class Pooled:
             found = self.graphs.forward(self.pool, self.attention, kind, batch, run, hidden)
             if found is not None:
                 return found
+        if self.leader is not None:
+            self.leader.forward(self.owner, batch, hidden, how is True)
         batch = batch.to(self.pool.device)
         return run(batch.ids, batch.positions, batch.logit_rows, self.plan(batch), hidden)
 
@@ -79,6 +89,16 @@ class Pooled:
         if self.graphs is not None:
             self.graphs.forget(self.owner)
         self._pool = pool
+        if self.leader is not None:
+            self.leader.use(self.owner, pool)
+
+    def follow(self, batch: PackedBatch, hidden: Tensor | None, fresh: bool) -> None:
+        """Take part in a forward of another process; see ``models.parallel``."""
+        raise NotImplementedError(f"{self.owner} has no parts")
+
+    def unpacked(self, ids: Tensor) -> Tensor:
+        """Logits of a prompt without the pool, where there is such a way."""
+        raise NotImplementedError(f"{self.owner} runs in the pool alone")
 
     def forget(self) -> None:
         """Let go of the pool."""
@@ -92,8 +112,9 @@ class Pooled:
 
     @property
     def kv_bytes(self) -> int:
-        """Bytes of keys and values per token."""
-        return sum(
+        """Bytes of keys and values per token, in all processes."""
+        shards = 1 if self.group is None else self.group.size
+        return shards * sum(
             self.dtype.itemsize * layer.kv_heads * (layer.key_size + layer.value_size)
             for layer in self._layers
         )

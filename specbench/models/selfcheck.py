@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from specbench.decoding.tree import TokenTree
 from specbench.errors import PrerequisiteError
 from specbench.models.attention.paged import PAGE
 from specbench.models.kv_pool import KVPool
-from specbench.models.packed import ATTENTION, PackedModel
+from specbench.models.packed import PackedModel
 from specbench.models.packed_batch import PackedBatch, Segment, pack
 
 SERVER_HINT = (
@@ -87,11 +86,10 @@ def check(model: PackedModel, name: str, width: int, hint: str = SERVER_HINT) ->
     """
     first, second = _prompts(model)
     _use_pool(model, _SPARE)
-    reference = _reference(model.model)
     with _Spy(model) as spy:
-        error = _packed_error(spy, reference, first, second)
+        error = _packed_error(spy, first, second)
     spy.judge(name, hint)
-    if not error <= _tolerance(model, reference(first[None])):
+    if not error <= _tolerance(model, model.unpacked(first)):
         raise PrerequisiteError(
             f"{name}: a packed forward differs from separate ones by {error:.3g} logits",
             hint.format(model=name),
@@ -154,28 +152,13 @@ def _tolerance(model: PackedModel, logits: Tensor) -> float:
     return _TOLERANCE[next(model.model.parameters()).dtype] * max(1.0, largest)
 
 
-def _reference(model: Any) -> Callable[[Tensor], Tensor]:
-    """``ids [1, n] -> logits [n, V]`` through transformers' own attention, same weights."""
-
-    @torch.inference_mode()
-    def run(ids: Tensor) -> Tensor:
-        model.set_attn_implementation("eager")
-        try:
-            return model(input_ids=ids, use_cache=False).logits[0]
-        finally:
-            model.set_attn_implementation(ATTENTION)
-
-    return run
-
-
-def _packed_error(
-    spy: _Spy, reference: Callable[[Tensor], Tensor], first: Tensor, second: Tensor
-) -> float:
+def _packed_error(spy: _Spy, first: Tensor, second: Tensor) -> float:
     model = spy.model
+    reference = model.unpacked
     pool = model.pool
     segments = [Segment(0, 0, len(first)), Segment(1, 0, len(second))]
     logits, _ = spy.forward(pack(segments, torch.cat([first, second]), "all"))
-    expected = torch.cat([reference(first[None]), reference(second[None])])
+    expected = torch.cat([reference(first), reference(second)])
     worst = _distance(model, logits, expected)
     pool.set_length(model.owner, 0, len(first))
     pool.set_length(model.owner, 1, len(second))
@@ -196,9 +179,9 @@ def _packed_error(
     grown, _ = spy.forward(pack([after], ids[0, 4:], "all"))
     for row, path in zip(torch.cat([logits[:4], grown]), paths, strict=True):
         tail = torch.tensor(path, device=first.device)
-        alone = reference(torch.cat([first, tail])[None])[-1]
+        alone = reference(torch.cat([first, tail]))[-1]
         worst = max(worst, _distance(model, row, alone))
-    alone = reference(torch.cat([second, chain])[None])[-3:]
+    alone = reference(torch.cat([second, chain]))[-3:]
     return max(worst, _distance(model, logits[4:], alone))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from specbench.errors import PrerequisiteError
@@ -20,7 +22,11 @@ _Network = Eagle1Head | Eagle3Head | MtpHead
 
 
 def build_feature_head(
-    checkpoint: HeadCheckpoint, target: LoadedModel, *, prepack: bool = False
+    checkpoint: HeadCheckpoint,
+    target: LoadedModel,
+    *,
+    prepack: bool = False,
+    split: Callable[[FeatureHead], None] | None = None,
 ) -> FeatureHead:
     """The network of an EAGLE or MTP head on the target's device.
 
@@ -31,6 +37,7 @@ def build_feature_head(
         checkpoint: read with ``read_head``.
         target: lends embedding and output projection where the checkpoint has none.
         prepack: whether linear layers are packed for a CPU.
+        split: keeps of the head, in place, what this process is to hold.
 
     Raises:
         PrerequisiteError: tensors that are missing, left over, or of another shape; a
@@ -52,8 +59,10 @@ def build_feature_head(
     head.dtype = checkpoint.dtype
     head.device = target.device
     head.take_rows(name)
-    head.to(target.device)
     head.weight_bytes = weight_bytes(head)
+    if split is not None:
+        split(head)
+    head.to(target.device)
     if prepack and target.device.type == "cpu":
         pack_linears(head)
     return head

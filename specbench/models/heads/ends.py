@@ -18,6 +18,7 @@ from specbench.decoding.protocols import Tap
 from specbench.errors import PrerequisiteError
 from specbench.models.heads.lent import lent_rows
 from specbench.models.load import LoadedModel
+from specbench.models.parallel.shard import JoinedOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,9 @@ class LendingHead(nn.Module):
         own = getattr(self, self._projection)
         if own is not None:
             return own(states)
-        return self._lent[1](states.to(self._lent[0].weight.dtype))
+        output, given = self._lent[1], states.to(self._lent[0].weight.dtype)
+        # Heads project on the leader, without the processes that share the target.
+        return output.alone(given) if isinstance(output, JoinedOutput) else output(given)
 
 
 def _shape(module: Any) -> tuple[int, int] | None:

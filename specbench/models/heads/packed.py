@@ -20,6 +20,7 @@ from specbench.models.graphs.captured import Graphs
 from specbench.models.graphs.record import Outputs
 from specbench.models.kv_pool import LayerGeometry
 from specbench.models.packed_batch import PackedBatch
+from specbench.models.parallel.group import Group
 from specbench.models.pooled import Pooled
 
 
@@ -79,6 +80,7 @@ class PackedHead(Pooled):
         padding: bool [V] of rows without a token, or None.
         attention: the back end.
         graphs: captured forwards, or None.
+        group: processes that share its layers.
     """
 
     def __init__(
@@ -89,8 +91,9 @@ class PackedHead(Pooled):
         padding: Tensor | None = None,
         attention: Attention = SDPA,
         graphs: Graphs | None = None,
+        group: Group | None = None,
     ) -> None:
-        super().__init__(owner, head.geometry(), head.dtype, attention, graphs)
+        super().__init__(owner, head.geometry(), head.dtype, attention, graphs, group)
         self.head = head
         self.taps = head.taps
         self.weight_bytes = head.weight_bytes
@@ -126,6 +129,14 @@ class PackedHead(Pooled):
 
         logits, left = self.compute(fresh, batch, run, hidden)
         return logits, left
+
+    @torch.inference_mode()
+    def follow(self, batch: PackedBatch, hidden: Tensor | None, fresh: bool) -> None:
+        """Take part in a forward of another process; the logits are that one's alone."""
+        assert hidden is not None
+        batch = batch.to(self.pool.device)
+        entering = self.head.begin(hidden) if fresh else hidden
+        self.head.states(batch.ids, entering, batch.positions, self.plan(batch))
 
     def _widen(self, logits: Tensor) -> Tensor:
         """Logits in the target's vocabulary."""
