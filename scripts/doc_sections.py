@@ -11,7 +11,7 @@ cards of the heads that ship, the reference run, results/norms.json (``scripts/n
 results/vocabularies.json (``scripts/vocabularies.py``). docs/ci.md: results/gate_faults.json
 (``scripts/gate_faults.py``). docs/comparing.md: readers of foreign formats; with docs/ci.md,
 results/coverage.json (``python -m scripts.simulations``). docs/roofline.md: devices, model types
-and a call.
+and a call. docs/gpu.md: results/gpu.json (``scripts/gpu_check``), where there is one.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from figure_sections import (
     result_files_table,
     selftest_tables,
 )
+from gpu_sections import gpu_check
 from import_sections import import_formats
 from recipe_sections import recipe_keys
 from rich.console import Console
@@ -269,5 +270,6 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "roofline-models": model_types,
         "roofline-devices": device_table,
     },
+    "docs/gpu.md": {"gpu check": gpu_check},
     "docs/fidelity.md": {"rules": rules_table, "selftest": selftest_tables, "blackbox": black_box},
 }
