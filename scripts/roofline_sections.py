@@ -27,7 +27,8 @@ def _device(device: Device) -> dict[str, object]:
         "in 8 bits": f"{device.peaks['float8'] / 1e12:g}" if "float8" in device.peaks else "-",
         "GB": f"{device.memory / 1e9:g}",
         "ridge in 16 bits": f"{device.ridge('float16'):.0f}",
-        "source": device.source,
+        "source": f"[{device.source}]({device.sheet.url})" if device.sheet else device.source,
+        "rates there": device.sheet.rates if device.sheet else "-",
     }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from specbench.cli.checks import CHECKS, Status
+from specbench.cli.checks import CHECKS
+from specbench.cli.finding import Status
 from specbench.cli.rows import simple, write
 from specbench.errors import PrerequisiteError
 

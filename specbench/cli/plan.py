@@ -27,7 +27,8 @@ def show_plan(session: Session, form: str) -> None:
 
     Raises:
         UsageError: the budget is too small.
-        PrerequisiteError: an engine or a model of a server that is to be started is not here.
+        PrerequisiteError: an engine or a model of a server that is to be started is not here, or
+            the device cannot be used or has too little memory.
     """
     if form != "console":
         write([plan_row(session)], form)
@@ -46,6 +47,8 @@ def show_plan(session: Session, form: str) -> None:
             f"anchor: {anchor.metric}{position} of {anchor.arm}: {anchor.value:g} "
             f"± {100 * anchor.tolerance:g} % in {anchor.source}"
         )
+    for line in session.room.lines() if session.room else ():
+        click.echo(line)
     if cost.starts:
         click.echo(f"{cost.starts} server starts")
     click.echo(cost_line(cost))
@@ -60,7 +63,8 @@ def plan_row(session: Session) -> dict[str, object]:
     cost = session.plan()
     row = {f.name: getattr(cost, f.name) for f in fields(cost)}
     smallest = planned_difference(cost.items)
-    return {**row, "minutes": cost.minutes, "smallest_difference": smallest}
+    memory = session.room.row() if session.room else {}
+    return {**row, "minutes": cost.minutes, "smallest_difference": smallest, **memory}
 
 
 def _suite(prepared: Prepared, suite: Suite) -> str:

@@ -18,6 +18,7 @@ class DrafterFacts(Protocol):
     """What a drafter's ``info`` declares."""
 
     needs_model: bool
+    kv: str
     options: Mapping[str, str]
 
     def facts(self, options: Mapping[str, object]) -> Drafts:

@@ -16,6 +16,7 @@ from specbench.engines.protocol import Engine, EngineFactory
 from specbench.experiment.manifest import build_manifest
 from specbench.experiment.other_targets import other_targets
 from specbench.experiment.prepare import Prepared
+from specbench.experiment.room import Room, require_room
 from specbench.experiment.schema import check
 from specbench.experiment.server_arms import require_installed
 from specbench.experiment.settings import engine_settings
@@ -84,6 +85,8 @@ class Session:
             are measured all the same.
         command: the command line, for the manifest.
         choice: how the arms' K came to be what they are, for the manifest.
+        room: memory that is needed and there is, after ``plan`` or ``check``; None where nothing
+            loads here or nothing is known.
     """
 
     prepared: Prepared
@@ -93,13 +96,15 @@ class Session:
     refuse: bool = True
     command: Sequence[str] = ()
     choice: Mapping[str, object] = field(default_factory=dict)
+    room: Room | None = field(default=None, init=False)
     _recorded: Recorded | None = field(default=None, init=False)
 
     def plan(self) -> Estimate:
         """The estimate before anything was measured; a budget is applied first.
 
         Raises:
-            PrerequisiteError: an engine whose servers are to be started is not installed.
+            PrerequisiteError: an engine whose servers are to be started is not installed, a device
+                that cannot be used, or one with too little memory.
         """
         self._require_engine()
         speed = assumed_speed(self.prepared.experiment.target.device)
@@ -133,6 +138,8 @@ class Session:
     def _require_engine(self) -> None:
         if self.prepared.experiment.on_server:
             require_installed(self.prepared.arms)
+        else:
+            self.room = require_room(self.prepared)
 
     def run(self, hooks: Hooks) -> RunFolder:
         """Load, warm up, write the manifest, measure. Ctrl-C leaves a run that can be resumed."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from specbench.errors import PrerequisiteError, UsageError
+from specbench.models.cuda import unusable
 from specbench.models.quiet import quiet
 
 _READ_AS = {"mimo": "qwen2"}
@@ -39,6 +40,8 @@ def require_device(torch: Any, name: str) -> Any:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
+        if device.type == "cuda":
+            raise unusable(torch, name, str(error)) from None
         raise PrerequisiteError(
             f"device {name} cannot be used here: {_first_line(error)}",
             "use --device cpu, or see: specbench doctor",

@@ -31,10 +31,8 @@ from specbench.models.parallel.group import join, required
 from specbench.models.parallel.shard import shard
 from specbench.models.quant.settings import quant_of
 from specbench.models.reads import reads_of, weights_read
+from specbench.roofline.need import whole_steps
 from specbench.suites.templates import render
-
-_CAPACITY_STEP = 256
-"""KV capacity grows in these steps, so that similar requests share a pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +93,10 @@ class OpenedTarget:
 
     def new_pool(self, slabs: int, rows: int) -> KVPool:
         """A pool with at least ``rows`` KV rows per slab; the target uses it from now on."""
-        capacity = -(-rows // _CAPACITY_STEP) * _CAPACITY_STEP
         captured = self.model.graphs is not None
-        pool = KVPool(slabs, capacity, self.loaded.dtype, self.loaded.device, scratch=captured)
+        pool = KVPool(
+            slabs, whole_steps(rows), self.loaded.dtype, self.loaded.device, scratch=captured
+        )
         pool.add_owner(self.model.owner, self.model.geometry())
         self.model.use(pool)
         return pool

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from specbench.roofline import sheets
+from specbench.roofline.sheets import Sheet
+
 BITS = {"float32": 32, "float16": 16, "bfloat16": 16, "float8": 8}
 """Types of numbers that matrices are multiplied in, and their size."""
 
@@ -26,7 +29,8 @@ class Device:
         bandwidth: of its memory, bytes/s.
         peaks: dtype -> FLOP/s of matrix products.
         memory: bytes.
-        source: where the figures are from.
+        source: where the figures are from, in words.
+        sheet: the maker's document; None for a device that was measured.
         tile: rows to which 16-bit and 8-bit matrix products are padded.
         drivers: how names begin by which a driver reports it.
         count: how many of it work as one.
@@ -41,6 +45,7 @@ class Device:
     tile: int = TILE
     drivers: tuple[str, ...] = ()
     count: int = 1
+    sheet: Sheet | None = None
 
     def ridge(self, dtype: str) -> float:
         """FLOP per byte above which arithmetic, and below which memory is the limit."""
@@ -67,7 +72,7 @@ def _device(
     tb_s: float,
     gb: float,
     tflops: tuple[float | None, float | None, float | None],
-    source: str,
+    sheet: Sheet,
     *drivers: str,
 ) -> Device:
     """An entry from TB/s, GB and TFLOP/s in 32, 16 and 8 bits; None where it has no such units."""
@@ -76,64 +81,86 @@ def _device(
     if name in NO_BFLOAT16:
         del rates["bfloat16"]
     peaks = {dtype: rate * 1e12 for dtype, rate in rates.items() if rate is not None}
-    return Device(name, title, tb_s * 1e12, peaks, gb * 1e9, source, drivers=drivers)
+    return Device(
+        name, title, tb_s * 1e12, peaks, gb * 1e9, sheet.title, drivers=drivers, sheet=sheet
+    )
 
 
 NO_BFLOAT16 = ("v100", "t4")
-
-_ADA = "NVIDIA Ada GPU architecture white paper, appendix A"
-_BLACKWELL = "NVIDIA RTX Blackwell GPU architecture white paper, appendix A"
 
 DEVICES = {
     device.name: device
     for device in (
         _device(
-            "h200", "NVIDIA H200 SXM", 4.8, 141, (67, 989, 1979), "NVIDIA H200 data sheet",
-            "NVIDIA H200",
+            "h200", "NVIDIA H200 SXM", 4.8, 141, (67, 989, 1979), sheets.H200, "NVIDIA H200",
         ),
         _device(
-            "h100", "NVIDIA H100 SXM", 3.35, 80, (67, 989, 1979), "NVIDIA H100 data sheet",
+            "h100", "NVIDIA H100 SXM", 3.35, 80, (67, 989, 1979), sheets.H100,
             "NVIDIA H100 80GB HBM3",
         ),
         _device(
-            "h100-pcie", "NVIDIA H100 PCIe", 2.0, 80, (51, 756, 1513), "NVIDIA H100 data sheet",
+            "h100-nvl", "NVIDIA H100 NVL", 3.9, 94, (60, 835.5, 1670.5), sheets.H100,
+            "NVIDIA H100 NVL",
+        ),
+        _device(
+            "h100-pcie", "NVIDIA H100 PCIe", 2.0, 80, (51, 756, 1513), sheets.H100_PCIE,
             "NVIDIA H100 PCIe",
         ),
         _device(
-            "a100", "NVIDIA A100 80GB SXM", 2.039, 80, (19.5, 312, None),
-            "NVIDIA A100 data sheet", "NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM-80GB",
+            "gh200", "NVIDIA GH200, 96 GB HBM3", 4.0, 96, (67, 990, 1979), sheets.GH200,
+            "NVIDIA GH200 480GB",
         ),
         _device(
-            "a100-40", "NVIDIA A100 40GB", 1.555, 40, (19.5, 312, None),
-            "NVIDIA A100 data sheet", "NVIDIA A100-SXM4-40GB", "NVIDIA A100-PCIE-40GB",
+            "gh200-144", "NVIDIA GH200, 144 GB HBM3e", 4.9, 144, (67, 990, 1979), sheets.GH200,
+            "NVIDIA GH200 144G HBM3e",
         ),
         _device(
-            "b200", "NVIDIA B200", 8.0, 180, (75, 2250, 4500), "NVIDIA DGX B200 data sheet",
-            "NVIDIA B200",
+            "a100", "NVIDIA A100 80GB SXM", 2.039, 80, (19.5, 312, None), sheets.A100,
+            "NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM-80GB",
         ),
         _device(
-            "l40s", "NVIDIA L40S", 0.864, 48, (91.6, 362, 733), "NVIDIA L40S data sheet",
-            "NVIDIA L40S",
-        ),
-        _device("l4", "NVIDIA L4", 0.3, 24, (30.3, 121, 242), "NVIDIA L4 data sheet", "NVIDIA L4"),
-        _device(
-            "t4", "NVIDIA T4", 0.32, 16, (8.1, 65, None), "NVIDIA T4 data sheet", "Tesla T4",
+            "a100-pcie", "NVIDIA A100 80GB PCIe", 1.935, 80, (19.5, 312, None), sheets.A100,
+            "NVIDIA A100 80GB PCIe",
         ),
         _device(
-            "v100", "NVIDIA V100 32GB SXM2", 0.9, 32, (15.7, 125, None),
-            "NVIDIA V100 data sheet", "Tesla V100-SXM2-32GB",
+            "a100-40", "NVIDIA A100 40GB", 1.555, 40, (19.5, 312, None), sheets.A100,
+            "NVIDIA A100-SXM4-40GB", "NVIDIA A100-PCIE-40GB",
+        ),
+        _device("a10", "NVIDIA A10", 0.6, 24, (31.2, 125, None), sheets.A10, "NVIDIA A10"),
+        _device("b200", "NVIDIA B200", 8.0, 180, (75, 2250, 4500), sheets.B200, "NVIDIA B200"),
+        _device("b300", "NVIDIA B300", 7.7, 270, (75, 2250, 4500), sheets.B300, "NVIDIA B300"),
+        _device("l40s", "NVIDIA L40S", 0.864, 48, (91.6, 362, 733), sheets.L40S, "NVIDIA L40S"),
+        _device("l4", "NVIDIA L4", 0.3, 24, (30.3, 121, 242), sheets.L4, "NVIDIA L4"),
+        _device("t4", "NVIDIA T4", 0.32, 16, (8.1, 65, None), sheets.T4, "Tesla T4"),
+        _device(
+            "v100", "NVIDIA V100 32GB SXM2", 0.9, 32, (15.7, 125, None), sheets.V100,
+            "Tesla V100-SXM2-32GB",
         ),
         _device(
-            "rtx4090", "NVIDIA GeForce RTX 4090", 1.008, 24, (82.6, 165.2, 330.3), _ADA,
+            "rtx3090", "NVIDIA GeForce RTX 3090", 0.936, 24, (35.6, 71, None), sheets.AMPERE,
+            "NVIDIA GeForce RTX 3090",
+        ),
+        _device(
+            "rtx4090", "NVIDIA GeForce RTX 4090", 1.008, 24, (82.6, 165.2, 330.3), sheets.ADA,
             "NVIDIA GeForce RTX 4090",
         ),
         _device(
-            "rtx5090", "NVIDIA GeForce RTX 5090", 1.792, 32, (104.8, 209.5, 419), _BLACKWELL,
-            "NVIDIA GeForce RTX 5090",
+            "rtx5090", "NVIDIA GeForce RTX 5090", 1.792, 32, (104.8, 209.5, 419),
+            sheets.BLACKWELL, "NVIDIA GeForce RTX 5090",
+        ),
+        # The sheet's figures are of two dies (3.2768 TB/s, 128 GB, 95.7 and 383 TFLOP/s), and each
+        # of them is a device of its own to a program.
+        _device(
+            "mi250x", "AMD Instinct MI250X, one of two dies", 1.6384, 64, (47.85, 191.5, None),
+            sheets.MI250X, "AMD Instinct MI250X",
         ),
         _device(
-            "mi300x", "AMD Instinct MI300X", 5.3, 192, (163.4, 1307.4, 2614.9),
-            "AMD Instinct MI300X data sheet", "AMD Instinct MI300X",
+            "mi300x", "AMD Instinct MI300X", 5.3, 192, (163.4, 1307.4, 2614.9), sheets.MI300X,
+            "AMD Instinct MI300X",
+        ),
+        _device(
+            "mi325x", "AMD Instinct MI325X", 6.0, 256, (163.4, 1307.4, 2614.9), sheets.MI325X,
+            "AMD Instinct MI325X",
         ),
     )
 }  # fmt: skip

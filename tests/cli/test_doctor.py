@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 
-import psutil
-import pytest
-
 from specbench.cli import checks, doctor
-from specbench.cli.checks import Check, Status, usable_cores, usable_memory
+from specbench.cli.finding import Check, Status
 from specbench.cli.main import call
 
 
@@ -39,20 +36,6 @@ def test_optional_gaps_do_not_fail(monkeypatch, capsys):
 def test_console_output_is_plain_off_a_terminal(capsys):
     call(["doctor"])
     assert "\x1b" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("quota", "cores"), [("50000 100000", 0.5), ("max 100000", None), ("", None)]
-)
-def test_cores_obey_the_control_group(tmp_path, quota, cores):
-    (tmp_path / "cpu.max").write_text(quota)
-    assert usable_cores(tmp_path) == (cores or usable_cores(tmp_path / "absent"))
-
-
-@pytest.mark.parametrize(("limit", "expected"), [("1048576\n", 2**20), ("max\n", None)])
-def test_memory_obeys_the_control_group(tmp_path, limit, expected):
-    (tmp_path / "memory.max").write_text(limit)
-    assert usable_memory(tmp_path) == (expected or psutil.virtual_memory().total)
 
 
 def test_an_unwritable_place_for_results_is_missing(monkeypatch):

@@ -63,7 +63,7 @@ def test_resolved_experiment_loads_to_itself(tmp_path):
         ('suites = ["code"]', "", r"workload\.suites: missing; write a list of suite names"),
         ('suites = ["code"]', "suites = []", r"workload\.suites = \[\]"),
         ('suites = ["code"]', 'suites = ["a", "a"]', "a value occurs twice"),
-        ('model = "m"', 'modle = "m"', r"target\.modle = 'm': unknown key; did you mean model\?"),
+        ('model = "m"', 'modle = "m"', r"target\.modle = 'm': unknown key; did you mean model"),
         ("[target]", "limt = 3\n[target]", "limt = 3: unknown key"),
         ("[arm.ngram]", "[arm.plain]", "'plain' is always present"),
         ('drafter = "ngram"', 'drafter = "none"', "drafts nothing: that is the arm 'plain'"),

@@ -1,6 +1,7 @@
 """FlashInfer's plans on a stand-in for the library, against one loop over every score."""
 
 import random
+import sys
 
 import pytest
 import torch
@@ -123,3 +124,36 @@ def test_layers_without_kernels_are_refused(backend, dtype, keys, values, said):
 def test_without_a_gpu_it_is_refused():
     with pytest.raises(PrerequisiteError, match="runs on CUDA devices"):
         require_flashinfer(CPU)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A CUDA device of a capability, as far as names go."""
+
+    def of(capability):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a made-up GPU")
+        return torch.device("cuda")
+
+    return of
+
+
+def test_a_gpu_before_turing_is_refused(gpu):
+    said = r"no kernels for a made-up GPU, of compute capability 7\.0: it begins at 7\.5"
+    with pytest.raises(PrerequisiteError, match=said):
+        require_flashinfer(gpu((7, 0)))
+
+
+def test_a_package_that_is_not_here_is_refused(gpu, monkeypatch):
+    monkeypatch.setitem(sys.modules, "flashinfer", None)
+    with pytest.raises(PrerequisiteError, match="cannot be imported") as caught:
+        require_flashinfer(gpu((7, 5)))
+    assert "specbench-llm[gpu]" in caught.value.hint
+
+
+def test_a_package_that_breaks_is_refused(gpu, monkeypatch, tmp_path):
+    (tmp_path / "flashinfer.py").write_text("raise OSError('libcudart.so.13: cannot open')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "flashinfer", raising=False)
+    with pytest.raises(PrerequisiteError, match=r"installed and cannot.*libcudart\.so\.13"):
+        require_flashinfer(gpu((9, 0)))

@@ -9,7 +9,7 @@ heads, D head size, T packed tokens, n tokens of a segment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,8 @@ WORKSPACE_BYTES = 128 * 2**20
 """What the library's own examples take; kernels of one stream can share it."""
 HEAD_SIZES = (64, 128, 256)
 DTYPES = (torch.bfloat16, torch.float16)
+OLDEST = (7, 5)
+"""Compute capability from which on there are kernels: Turing's, as its documentation says."""
 APART_FROM = 1024
 """Rows before a tree from which on they are read apart from it, without a mask.
 
@@ -41,12 +43,19 @@ def require_flashinfer(device: torch.device) -> Any:
     """The library, where it can run.
 
     Raises:
-        PrerequisiteError: no CUDA device, or no package.
+        PrerequisiteError: no CUDA device, one that is too old, or a package that is not here or
+            cannot be imported.
     """
     if device.type != "cuda":
         raise PrerequisiteError(
             f"attention = flashinfer runs on CUDA devices, and the target is on {device}",
             "leave target.attention out, or set target.device = cuda",
+        )
+    if (capability := torch.cuda.get_device_capability(device)) < OLDEST:
+        raise PrerequisiteError(
+            f"FlashInfer has no kernels for {torch.cuda.get_device_name(device)}, of compute "
+            f"capability {_dotted(capability)}: it begins at {_dotted(OLDEST)}",
+            "leave target.attention out",
         )
     try:
         import flashinfer
@@ -54,7 +63,28 @@ def require_flashinfer(device: torch.device) -> Any:
         raise PrerequisiteError(
             f"FlashInfer cannot be imported: {error}", "pip install 'specbench-llm[gpu]'"
         ) from error
+    except (OSError, RuntimeError) as error:
+        # Its shared libraries and its look for a compiler fail in ways of their own.
+        raise PrerequisiteError(
+            f"FlashInfer is installed and cannot be imported: {error}",
+            "install the build of it for torch's CUDA, or leave target.attention out",
+        ) from error
     return flashinfer
+
+
+def require_kernels(owner: str, sizes: Collection[int], dtype: torch.dtype) -> None:
+    """PrerequisiteError where it has no kernels for heads of these sizes in this type."""
+    if dtype not in DTYPES:
+        raise PrerequisiteError(
+            f"{owner}: FlashInfer has no kernels for {str(dtype).removeprefix('torch.')}",
+            "set dtype = bfloat16, or leave target.attention out",
+        )
+    if len(sizes) != 1 or not set(sizes) <= set(HEAD_SIZES):
+        raise PrerequisiteError(
+            f"{owner}: FlashInfer is used for heads of {_listed(HEAD_SIZES)} alone, and these "
+            f"are of {_listed(sorted(sizes))}",
+            "leave target.attention out",
+        )
 
 
 class FlashInfer:
@@ -75,18 +105,8 @@ class FlashInfer:
 
     def require(self, owner: str, layers: Sequence[LayerGeometry], dtype: torch.dtype) -> None:
         """PrerequisiteError where it has no kernels for these layers."""
-        if dtype not in DTYPES:
-            raise PrerequisiteError(
-                f"{owner}: FlashInfer has no kernels for {str(dtype).removeprefix('torch.')}",
-                "set dtype = bfloat16, or leave target.attention out",
-            )
         sizes = {size for layer in layers for size in (layer.key_size, layer.value_size)}
-        if len(sizes) != 1 or not sizes <= set(HEAD_SIZES):
-            raise PrerequisiteError(
-                f"{owner}: FlashInfer is used for heads of {_listed(HEAD_SIZES)} alone, and these "
-                f"are of {_listed(sorted(sizes))}",
-                "leave target.attention out",
-            )
+        require_kernels(owner, sizes, dtype)
 
     def plan(self, pool: KVPool, owner: str, batch: PackedBatch) -> FlashInferPlan:
         """A planned forward."""
@@ -259,6 +279,10 @@ class FlashInferPlan:
 
 def _listed(sizes: Sequence[int]) -> str:
     return ", ".join(map(str, sizes))
+
+
+def _dotted(capability: tuple[int, int]) -> str:
+    return ".".join(map(str, capability))
 
 
 def _left(window: int | None) -> int:

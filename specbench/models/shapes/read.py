@@ -53,6 +53,17 @@ def read_shape(config: Mapping[str, Any], name: str) -> Shape:
     )
 
 
+def head_sizes(config: Mapping[str, Any], name: str) -> set[int]:
+    """Elements of a key and of a value of one head, all of them; errors as ``read_shape``."""
+    text = text_config(config)
+    if not _family(text, name).latent:
+        return {_head_size(text, name)}
+    key = whole_number(text, "qk_nope_head_dim", name) + whole_number(
+        text, "qk_rope_head_dim", name
+    )
+    return {key, whole_number(text, "v_head_dim", name)}
+
+
 def _family(text: Mapping[str, Any], name: str) -> Family:
     kind = said(text, "model_type", str, name)
     if kind is None:
@@ -89,11 +100,17 @@ def _grouped(text: Mapping[str, Any], window: int | None, name: str) -> tuple[in
     hidden = whole_number(text, "hidden_size", name)
     heads = whole_number(text, "num_attention_heads", name)
     kv_heads = said(text, "num_key_value_heads", int, name) or heads
+    size = _head_size(text, name)
+    return hidden * size * 2 * (heads + kv_heads), grouped(heads, kv_heads, size, window)
+
+
+def _head_size(text: Mapping[str, Any], name: str) -> int:
+    hidden = whole_number(text, "hidden_size", name)
+    heads = whole_number(text, "num_attention_heads", name)
     size = said(text, "head_dim", int, name)
     if size is None and hidden % heads:
         raise wrong("num_attention_heads", heads, name, f"a divisor of hidden_size = {hidden}")
-    size = size or hidden // heads
-    return hidden * size * 2 * (heads + kv_heads), grouped(heads, kv_heads, size, window)
+    return size or hidden // heads
 
 
 def _latent(text: Mapping[str, Any], name: str) -> tuple[int, Attention]:
