@@ -15,7 +15,7 @@ from specbench.models.graphs.record import Outputs
 from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import PackedBatch
 from specbench.models.parallel.group import Group
-from specbench.models.parallel.leader import Leader
+from specbench.models.parallel.leader import Leader, broken_group
 
 
 class Pooled:
@@ -73,6 +73,9 @@ class Pooled:
             batch: as ``pack`` makes it.
             run: the forward, on tensors on the pool's device.
             hidden: a further input per token.
+
+        Raises:
+            SpecbenchError: a forward that other processes share, whatever went wrong in it.
         """
         if self.graphs is not None:
             kind = Kind(self.owner, how)
@@ -82,7 +85,13 @@ class Pooled:
         if self.leader is not None:
             self.leader.forward(self.owner, batch, hidden, how is True)
         batch = batch.to(self.pool.device)
-        return run(batch.ids, batch.positions, batch.logit_rows, self.plan(batch), hidden)
+        plan = self.plan(batch)
+        try:
+            return run(batch.ids, batch.positions, batch.logit_rows, plan, hidden)
+        except Exception as error:
+            if self.leader is None:
+                raise
+            raise broken_group(error) from error
 
     def use(self, pool: KVPool) -> None:
         """Read and write KV in this pool from now on; the owner must exist there."""

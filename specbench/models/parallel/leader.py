@@ -12,10 +12,21 @@ import torch
 from torch import Tensor
 
 from specbench.decoding.transfer import to_device
+from specbench.errors import SpecbenchError
 from specbench.models.kv_pool import KVPool
 from specbench.models.packed_batch import PackedBatch
 from specbench.models.parallel.group import Group
 from specbench.models.parallel.wire import encode, send, share
+
+
+def broken_group(error: Exception) -> SpecbenchError:
+    """The end of a run whose shared forward failed: the others wait in the middle of it."""
+    first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return SpecbenchError(
+        f"a forward that several processes share has failed: {first_line}",
+        "what is finished is kept: start the run again with --resume, with a lower --concurrency "
+        "where memory was full",
+    )
 
 
 class Leader:

@@ -1,9 +1,10 @@
 """Forwards of a sharded model: prompts, chains, trees, and rows that move. Also run as a program.
 
-As a program, ``scenario.py FILE [dies]``: the leader writes the logits of every family; with
-``dies`` the follower leaves after its third command.
+As a program, ``scenario.py FILE [WHEN]``: the leader writes the logits of every family. The
+follower leaves ``between`` two commands, or ``inside`` of a forward; or the leader ``fails`` there.
 """
 
+import os
 import sys
 
 import torch
@@ -32,12 +33,12 @@ def model_of(family):
     return build(name, **FAMILIES[family])
 
 
-def forwards(packed):
+def forwards(packed, broken=False):
     """Logits of a sequence of forwards, each over what the ones before wrote."""
     pool = KVPool(SLABS, CAPACITY, torch.float32, torch.device("cpu"))
     pool.add_owner(packed.owner, packed.geometry())
     packed.use(pool)
-    found = [packed.unpacked(torch.tensor([5, 9, 2]))]
+    found = [] if broken else [packed.unpacked(torch.tensor([5, 9, 2]))]
 
     def run(segments, ids, rows):
         found.append(packed.forward(pack(segments, torch.tensor(ids), rows))[0])
@@ -64,9 +65,21 @@ def forwards(packed):
     return found
 
 
-def main(path, dies):
+def break_off(model, leads, when):
+    """Let the second layer end a process, or fail."""
+
+    def hook(*_):
+        if when == "inside" and not leads:
+            os._exit(7)
+        if when == "fails" and leads:
+            raise RuntimeError("out of memory")
+
+    model.base_model.layers[1].register_forward_pre_hook(hook)
+
+
+def main(path, when):
     group = join(2, "cpu")
-    if dies and not group.leads:
+    if when == "between" and not group.leads:
         commands = iter(range(3))
         receive = follower.receive
 
@@ -80,9 +93,11 @@ def main(path, dies):
     for family in FAMILIES:
         model = model_of(family)
         shard(model, group, family)
+        if when in ("inside", "fails"):
+            break_off(model, group.leads, when)
         packed = PackedModel(model, "target", group=group)
         if group.leads:
-            results[family] = forwards(packed)
+            results[family] = forwards(packed, bool(when))
             packed.leader.stop()
         else:
             follower.follow(group, {"target": packed})
@@ -92,4 +107,4 @@ def main(path, dies):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], len(sys.argv) > 2)
+    main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "")

@@ -28,8 +28,16 @@ def test_prompts_chains_trees_and_moved_rows(shared, family):
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
 
 
-def test_a_process_that_dies_ends_the_others(tmp_path):
-    (code, _, errors), (died, _, _) = run_group([SCENARIO, str(tmp_path / "none"), "dies"])
-    assert died == 7
-    assert code == 1
-    assert "SpecbenchError: a process of the tensor-parallel group is gone" in errors
+@pytest.mark.parametrize(
+    ("when", "codes", "told"),
+    [
+        ("between", (1, 7), "a process of the tensor-parallel group is gone"),
+        ("inside", (1, 7), "a forward that several processes share has failed"),
+        ("fails", (1, 1), "a forward that several processes share has failed: out of memory"),
+    ],
+)
+def test_what_breaks_one_process_ends_all(tmp_path, when, codes, told):
+    """The scheduler fails requests one by one for errors of torch; this is none of them."""
+    found = run_group([SCENARIO, str(tmp_path / "none"), when])
+    assert tuple(code for code, _, _ in found) == codes
+    assert f"SpecbenchError: {told}" in found[0][2]
