@@ -54,9 +54,11 @@ def _made_of(figures: Mapping[str, Figure]) -> str:
     length, share = figures["predicted_length"].value, figures["predicted_drafted"].value
     assert length is not None
     assert share is not None
-    step, idle = _drafting(figures), _idle(figures["predicted_idle"].value)
+    idle = _idle(figures["predicted_idle"].value)
     if f"{share:.2f}" == "0.00":
+        # Where nothing was drafted, no step that drafts was timed.
         return f"{length:.2f} / {idle}"
+    step = _drafting(figures)
     if f"{share:.2f}" == "1.00":
         return f"{length:.2f} / ({step})"
     return f"{length:.2f} / ({share:.2f} x ({step}) + {1 - share:.2f} x {idle})"

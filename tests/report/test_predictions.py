@@ -86,3 +86,11 @@ def test_console_and_markdown_show_it():
     told = replace(SUMMARY, rows=(predicted(),))
     assert "predicted from calibration:\n  T=0 eagle3: 1.74x = 2.61 / (" in shown(told)
     assert "## Predicted from calibration\n- T=0 eagle3: 1.74x = 2.61 / (" in markdown(told)
+
+
+def test_where_nothing_was_drafted_no_drafting_step_is_needed():
+    untimed = {
+        name: Figure(None, "1", reason="nothing to measure: no step drafted")
+        for name in ("predicted_step", "predicted_d", "predicted_v", "predicted_o")
+    }
+    assert "= 2.61 / 1.06," in lines(predicted(share=0.0, **untimed))[0]
