@@ -88,7 +88,7 @@ class Stage:
 
     def graphs(self) -> Graphs | None:
         """Captures, where the device has them."""
-        return Graphs(CudaRecorder()) if self.device.type == "cuda" else None
+        return Graphs(CudaRecorder(self.device)) if self.device.type == "cuda" else None
 
     def packed(
         self, graphs: Graphs | None = None, attention: Attention = SDPA, network: Any = None

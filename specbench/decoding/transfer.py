@@ -39,6 +39,19 @@ def to_host(tensor: Tensor) -> Callable[[], Tensor]:
     return wait
 
 
+def passed(device: torch.device) -> Callable[[], None]:
+    """Mark a device's queue; what is returned waits until the device has come to the mark."""
+    if device.type != "cuda":
+        return _at_once
+    mark = torch.cuda.Event()
+    mark.record(torch.cuda.current_stream(device))
+    return mark.synchronize
+
+
+def _at_once() -> None:
+    """Where there is no queue everything is done."""
+
+
 def page_locked(tensor: Tensor) -> Tensor:
     """A copy that the device can fetch by itself; the allocator keeps it until it has."""
     return tensor.pin_memory()

@@ -24,6 +24,7 @@ from specbench.engines.scheduler import serve
 from specbench.errors import SpecbenchError, UsageError
 from specbench.models.detokenize import IncrementalText, full_text
 from specbench.models.device import peak_bytes, recorder_for
+from specbench.models.graphs.buckets import verified
 from specbench.models.kv_pool import KVPool
 from specbench.models.opened import OpenedTarget, open_target
 from specbench.models.packed import PackedModel
@@ -119,6 +120,7 @@ class NativeEngine(OnTarget):
                 for name, context in self._contexts.items()
                 if context.loaded
             },
+            **({} if self._model.graphs is None else {"captures": self._model.graphs.facts()}),
             "schedule": OVERLAPPED if self._overlapped else "in-order",
             "torch_threads": torch.get_num_threads(),
         }
@@ -151,13 +153,16 @@ class NativeEngine(OnTarget):
     def warm_up(self, arm: str, requests: Sequence[Request], concurrency: int) -> None:
         """Decode once; traces and ticks are dropped.
 
+        Only here are forwards captured: a capture takes longer than many steps.
+
         Raises:
             SpecbenchError: a request failed; measuring this arm would only collect failures.
         """
         before = list(self._recorder.drain())
         try:
-            with closing(self._outside(arm, requests, concurrency)) as traces:
+            with closing(self._outside(arm, requests, concurrency, capturing=True)) as traces:
                 failed = next((trace for trace in traces if not trace.ok), None)
+            self._rehearse(arm, concurrency)
         finally:
             self._recorder.drain()
             self._recorder.restore(before)
@@ -183,17 +188,24 @@ class NativeEngine(OnTarget):
         decode = self._outside if warming else self._decode
         return decode(arm, requests, concurrency)
 
-    def _outside(
-        self, arm: str, requests: Sequence[Request], concurrency: int
-    ) -> Generator[Trace, None, None]:
-        """Decode outside the measurement: of this the drafter keeps nothing, even if broken off.
+    def _rehearse(self, arm: str, concurrency: int) -> None:
+        """Capture what verifications the warm-up's prompts did not bring about."""
+        if self._model.graphs is None or self._pool is None:
+            return
+        drafter, spec = self._drafters[arm], self._specs[arm]
+        tree = drafter.info.facts(spec.drafter_options).tree
+        nodes = drafter.nodes(spec.k) if tree else None
+        for bucket in verified(concurrency, self._pool.slabs, spec.k, nodes):
+            self._model.capture(bucket, drafter.taps)
 
-        Only here are forwards captured: a capture takes longer than many steps.
-        """
+    def _outside(
+        self, arm: str, requests: Sequence[Request], concurrency: int, *, capturing: bool = False
+    ) -> Generator[Trace, None, None]:
+        """Decode outside the measurement: of this the drafter keeps nothing, even if broken off."""
         graphs = self._model.graphs
         try:
             if graphs is not None:
-                graphs.capturing = True
+                graphs.capturing = capturing
             yield from self._decode(arm, requests, concurrency)
         finally:
             if graphs is not None:
@@ -260,12 +272,17 @@ class NativeEngine(OnTarget):
         need = longest + drafted + 1
         pool = self._pool
         if pool is None or pool.slabs < slabs or pool.capacity < need:
+            if pool is not None:
+                # One that shrank on one side would soon be replaced again.
+                slabs, need = max(slabs, pool.slabs), max(need, pool.capacity)
             # The old pool goes first: both together need not fit.
             self.lend()
             pool = self._opened.new_pool(slabs, need)
             for context in self._contexts.values():
                 context.use(pool)
             self._pool = pool
+            if self._model.graphs is not None:
+                self._model.graphs.renew()
         return pool
 
     def lend(self) -> OpenedTarget:

@@ -9,6 +9,7 @@ moving the rows of an accepted path is one copy and not one per layer.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ class KVPool:
         self.capacity = capacity
         self._dtype = dtype
         self.device = device
-        self._free = list(range(slabs - 1, -1, -1))
+        self._free = list(range(slabs))
         self._geometry: dict[str, Sequence[LayerGeometry]] = {}
         self._stacks: dict[str, dict[tuple[int, int], Tensor]] = {}
         self._layers: dict[str, list[tuple[Tensor, Tensor]]] = {}
@@ -122,10 +123,10 @@ class KVPool:
         return len(self._free)
 
     def admit(self, tokens: int) -> int:
-        """Take a slab for a request of up to ``tokens`` rows; its lengths start at 0."""
+        """Take the first free slab for a request of up to ``tokens`` rows; lengths start at 0."""
         if tokens > self.capacity:
             raise SpecbenchError(f"request of {tokens} KV rows in slabs of {self.capacity}")
-        slab = self._free.pop()
+        slab = heapq.heappop(self._free)
         if self._stored > self.slabs:
             # Captured forwards read whole slabs behind a mask, and a NaN that somebody left there
             # would be one behind the mask too.
@@ -138,7 +139,7 @@ class KVPool:
 
     def release(self, slab: int) -> None:
         """Give a slab back; what it holds may be overwritten at once."""
-        self._free.append(slab)
+        heapq.heappush(self._free, slab)
 
     def view(self, owner: str, slab: int) -> KVView:
         """Slab and length of a request's KV."""

@@ -17,7 +17,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterf
 from specbench.decoding.protocols import Tap
 from specbench.models.attention.backend import Attention, Plan
 from specbench.models.attention.sdpa import SDPA
-from specbench.models.graphs.captured import Graphs
+from specbench.models.graphs.buckets import Bucket
+from specbench.models.graphs.captured import Graphs, Kind, Run, Work
 from specbench.models.graphs.record import Outputs
 from specbench.models.kv_pool import LayerGeometry
 from specbench.models.packed_batch import PackedBatch
@@ -98,6 +99,18 @@ class PackedModel(Pooled):
     ) -> tuple[Tensor, dict[Tap, Tensor]]:
         """Logits [M, V] of the wanted rows, and tapped hidden states [T, H]."""
         taps = tuple(taps)
+        logits, *states = self.compute(taps, batch, self._work(taps))
+        return logits, dict(zip(taps, states, strict=True))
+
+    @torch.inference_mode()
+    def capture(self, bucket: Bucket, taps: Sequence[Tap] = ()) -> None:
+        """Capture forwards of a shape before there is one; nothing where none are captured."""
+        if self.graphs is not None:
+            taps = tuple(taps)
+            self.graphs.capture(Kind(self.owner, taps), bucket, Work(self._work(taps)))
+
+    def _work(self, taps: tuple[Tap, ...]) -> Run:
+        """A forward on tensors: logits, then the tapped states."""
 
         def run(
             ids: Tensor, positions: Tensor, logit_rows: Tensor, plan: Plan, _: Tensor | None
@@ -116,8 +129,7 @@ class PackedModel(Pooled):
                 logits = logits.masked_fill(self.padding, -torch.inf)
             return (logits, *(tapped.states[tap] for tap in taps))
 
-        logits, *states = self.compute(taps, batch, run)
-        return logits, dict(zip(taps, states, strict=True))
+        return run
 
     def follow(self, batch: PackedBatch, hidden: Tensor | None, fresh: bool) -> None:
         """Take part in a forward of another process."""

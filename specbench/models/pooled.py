@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specbench.models.attention.backend import Attention, Plan
 from specbench.models.attention.sdpa import SDPA
-from specbench.models.graphs.captured import Graphs, Kind, Run
+from specbench.models.graphs.captured import Graphs, Kind, Place, Run
 from specbench.models.graphs.record import Outputs
 from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import PackedBatch
@@ -78,8 +78,7 @@ class Pooled:
             SpecbenchError: a forward that other processes share, whatever went wrong in it.
         """
         if self.graphs is not None:
-            kind = Kind(self.owner, how)
-            found = self.graphs.forward(self.pool, self.attention, kind, batch, run, hidden)
+            found = self.graphs.forward(Kind(self.owner, how), batch, run, hidden)
             if found is not None:
                 return found
         if self.leader is not None:
@@ -96,7 +95,7 @@ class Pooled:
     def use(self, pool: KVPool) -> None:
         """Read and write KV in this pool from now on; the owner must exist there."""
         if self.graphs is not None:
-            self.graphs.forget(self.owner)
+            self.graphs.settle(self.owner, Place(pool, self.attention))
         self._pool = pool
         if self.leader is not None:
             self.leader.use(self.owner, pool)

@@ -22,8 +22,8 @@ from specbench.report.cells import (
     memory,
     state,
 )
+from specbench.report.limits import GRAPHS, from_graphs, limits
 from specbench.report.limits import TITLE as LIMITS
-from specbench.report.limits import limits
 from specbench.report.predictions import TITLE, predictions
 from specbench.report.prices import prices, verdicts
 from specbench.report.quality import qualities, signatures
@@ -74,6 +74,7 @@ class ConsoleSummary:
             (f"{ANCHORS.lower()}:", anchors(summary)),
             (f"{TITLE.lower()}:", predictions(summary)),
             (f"{LIMITS.lower()}:", limits(summary)),
+            (f"{GRAPHS.lower()}:", from_graphs(summary)),
             ("is the output still the target's?", verdicts(summary)),
             ("no price:", unpriced),
             ("quality of answers, paired with plain:", qualities(summary)),

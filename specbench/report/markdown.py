@@ -17,8 +17,8 @@ from specbench.report.cells import (
     memory,
     state,
 )
+from specbench.report.limits import GRAPHS, from_graphs, limits
 from specbench.report.limits import TITLE as LIMITS
-from specbench.report.limits import limits
 from specbench.report.predictions import TITLE, predictions
 from specbench.report.prices import prices, verdicts
 from specbench.report.quality import qualities, signatures
@@ -42,6 +42,7 @@ def markdown(summary: Summary) -> str:
     parts += _section(ANCHORS, anchors(summary))
     parts += _section(TITLE, predictions(summary))
     parts += _section(LIMITS, limits(summary))
+    parts += _section(GRAPHS, from_graphs(summary))
     parts += _section("Greedy outputs that differ from plain's", identities(summary))
     parts += _section("Without looping outputs", loops(summary))
     parts += _section("Warnings", summary.warnings)

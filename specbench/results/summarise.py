@@ -52,6 +52,9 @@ CALIBRATED_FIGURES = {
 }
 """The same for what needs a calibration: there where it is known; older runs have none of it."""
 
+GRAPH_FIGURES = {"graph_share": ("graph_share", "value")}
+"""The same for what only some runs have: there where it has a value."""
+
 QUALITY_STATS = ("value", "plain", "difference", "p")
 
 FIDELITY_FIGURES = {
@@ -151,6 +154,11 @@ def _row(
             name: figure_of(measured.metrics[metric][stat])
             for name, (metric, stat) in CALIBRATED_FIGURES.items()
             if stat in measured.metrics.get(metric, {})
+        }
+        | {
+            name: figure_of(measured.metrics[metric][stat])
+            for name, (metric, stat) in GRAPH_FIGURES.items()
+            if measured.metrics[metric][stat].known
         }
         | {
             name: figure_of(further[metric][stat])

@@ -18,7 +18,7 @@ from specbench.decoding.laws import DenseLaws, DraftLaws
 from specbench.decoding.protocols import Acceptance, Rule, RuleInfo, States, Uniforms
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.tree import TokenTree, Trials
-from specbench.models.graphs.captured import Graphs
+from specbench.models.graphs.captured import FAILURES, Graphs, first_line
 from specbench.models.graphs.record import Replay
 
 
@@ -101,9 +101,9 @@ class CapturedRule:
                 self._captured[shape] = CapturedVerdict(
                     self._rule, self._graphs, tree, trials, rows, laws, states, uniforms
                 )
-            except RuntimeError as error:
+            except FAILURES as error:
                 self._captured[shape] = None
-                self._graphs.reasons[f"not captured: {str(error).splitlines()[0]}"] += 1
+                self._graphs.failed[first_line(error)] += 1
         return self._captured.get(shape)
 
 

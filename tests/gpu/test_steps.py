@@ -39,7 +39,7 @@ def test_what_is_sent_and_read_arrives(gpu):
 
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 def test_captured_forwards_compute_what_eager_ones_do(gpu, family):
-    graphs = Graphs(CudaRecorder(), capturing=True)
+    graphs = Graphs(CudaRecorder(gpu), capturing=True)
     models = []
     for captured in (None, graphs):
         model = PackedModel(build(family).to(gpu), "target", graphs=captured)
@@ -92,7 +92,7 @@ def test_overlapped_steps_wait_for_their_outcome_alone(gpu):
 
 def test_overlapped_and_captured_together(gpu):
     wanted, _ = decoded(gpu, IN_ORDER)
-    graphs = Graphs(CudaRecorder(), capturing=True)
+    graphs = Graphs(CudaRecorder(gpu), capturing=True)
     found, _ = decoded(gpu, Overlapped(), graphs)
     assert found == wanted
     assert graphs.forwards.replayed > 0

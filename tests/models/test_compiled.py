@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from specbench.decoding.protocols import Tap
 from specbench.models.compiled import compile_layers
 from specbench.models.kv_pool import KVPool
 from specbench.models.packed import PackedModel
 from specbench.models.packed_batch import Segment, pack
 from tests.models.families import build
 
+TAPS = (Tap(-1, "final"), Tap(1, "entering"), Tap(0, "leaving"))
 ROOT = Path(__file__).parents[2]
 TREE = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 0, 1]], dtype=torch.bool)
 FORWARDS = (
@@ -44,6 +46,14 @@ def compare():
         found, _ = compiled.forward(pack(segments, ids, "all"))
         torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-5)
     print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    # Hooks that come and go after a layer was compiled still see its hidden states.
+    for taps in (TAPS, (), TAPS):
+        ids = torch.arange(1, 4)
+        _, wanted = plain.forward(pack([Segment(0, 8, 3)], ids, "all"), taps)
+        _, found = compiled.forward(pack([Segment(0, 8, 3)], ids, "all"), taps)
+        assert list(found) == list(taps)
+        for tap in taps:
+            torch.testing.assert_close(found[tap], wanted[tap], atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler for torch.compile")

@@ -89,6 +89,28 @@ def test_wrappers_are_kept_and_layers_share_a_plan(backend):
     assert len(library.made) == 1
 
 
+def test_a_plan_waits_until_the_device_has_taken_the_one_before(backend, monkeypatch):
+    """Both lie in the same page-locked memory of their wrapper."""
+    happened = []
+
+    def passed(device):
+        number = happened.count("planned")
+        happened.append("planned")
+        return lambda: happened.append(f"waited for {number}")
+
+    monkeypatch.setattr(flashinfer, "passed", passed)
+    pool = KVPool(2, 32, torch.float64, CPU)
+    pool.add_owner("model", [LayerGeometry(2, 8, 8)])
+    for count in (1, 1, 3, 1):
+        batch = pack([Segment(1, 5, count)], torch.zeros(count, dtype=torch.int64), "none")
+        rows = torch.randn(1, 2, count, 8, dtype=torch.float64)
+        query = torch.randn(1, 4, count, 8, dtype=torch.float64)
+        backend.plan(pool, "model", batch).run(0, query, rows, rows, 1.0, None)
+    # Chains have a wrapper of their own.
+    assert library.plans == [DECODE, DECODE, PREFILL, DECODE]
+    assert happened == ["planned", "waited for 0", *["planned"] * 2, "waited for 1", "planned"]
+
+
 def test_pages_of_requests_by_hand():
     # 2 heads and slabs of 64 rows: a slab begins every 2 * 64 / 16 = 8 pages.
     table = paged.page_table([3, 0, 1], [33, 0, 16], kv_heads=2, capacity=64)

@@ -1,6 +1,8 @@
-"""Captured forwards: which shape one takes, what padding changes, and that nothing else hides."""
+"""Captured forwards compute what eager ones do, from step to step and from pool to pool."""
 
+import gc
 import random
+import weakref
 from itertools import product
 
 import pytest
@@ -10,32 +12,19 @@ from specbench.decoding.protocols import Tap
 from specbench.errors import PrerequisiteError
 from specbench.models.attention.flashinfer import FlashInfer
 from specbench.models.attention.sdpa import SDPA
-from specbench.models.graphs.buckets import (
-    MIXED,
-    PROMPT,
-    Bucket,
-    bucket_of,
-    rounded,
-    smallest,
-    why_eager,
-)
-from specbench.models.graphs.captured import LATE, Graphs, graphs_on
-from specbench.models.graphs.padding import padded
+from specbench.models.graphs.buckets import FULL, LATE, PROMPT
+from specbench.models.graphs.captured import Graphs, graphs_on
 from specbench.models.heads.packed import PackedHead
 from specbench.models.kv_pool import KVPool
 from specbench.models.packed import PackedModel
-from specbench.models.packed_batch import Segment, pack
 from tests.drafters.toy_head import ToyHead
 from tests.models.fake_flashinfer import library
 from tests.models.families import VOCABULARY, build
+from tests.models.graph_batches import CAPACITY, CPU, PROMPTS, SLABS, batch
 from tests.models.recorded import AgainRecorder, TracedRecorder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-CPU = torch.device("cpu")
-SLABS, CAPACITY = 4, 64
 TAPS = (Tap(-1, "final"), Tap(1, "entering"), Tap(0, "leaving"))
-TREE = torch.tensor([[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 0, 1]], dtype=torch.bool)
-DEPTHS = torch.tensor([0, 1, 1, 2])
 
 
 @pytest.fixture(params=["sdpa", "flashinfer"])
@@ -61,79 +50,6 @@ def opened(attention=SDPA, graphs=None, family="llama", owner="target"):
     pool.add_owner(owner, model.geometry())
     model.use(pool)
     return model
-
-
-def batch(lines, logits="all"):
-    """(slab, start, tokens, tree?) per request."""
-    segments = [
-        Segment(slab, start, len(ids), TREE if tree else None, DEPTHS if tree else None)
-        for slab, start, ids, tree in lines
-    ]
-    return pack(segments, torch.tensor([i for _, _, ids, _ in lines for i in ids]), logits)
-
-
-PROMPTS = [(0, 0, [5, 6, 7, 8, 9], False), (1, 0, [3, 1], False), (3, 0, [11, 2, 4], False)]
-
-
-# --- which shape
-
-
-def test_powers_of_two_by_hand():
-    assert [rounded(n) for n in (1, 2, 3, 4, 5, 8, 9)] == [1, 2, 4, 4, 8, 8, 16]
-
-
-def test_the_shape_of_a_batch_by_hand():
-    ragged = [(0, 5, [1, 2, 3], False), (1, 2, [4], False)]
-    assert bucket_of(batch(ragged), 4) == Bucket(4, 3, 3, False, 3)
-    assert bucket_of(batch(ragged, "last"), 4) == Bucket(4, 3, 3, False, 1)
-    assert bucket_of(batch(ragged, "none"), 2) == Bucket(2, 3, 3, False, 0)
-    # One tree of 4 rows beside a chain of 5: the tree's tail grows by its padding row.
-    mixed = [(0, 5, [1, 2, 3, 4], True), (1, 2, [4, 5, 6, 7, 8], False)]
-    assert bucket_of(batch(mixed), 2) == Bucket(2, 5, 8, True, 5)
-
-
-def test_a_forward_takes_the_smallest_capture_that_holds_it():
-    def chain(requests, width, rows=None):
-        return Bucket(requests, width, width, False, width if rows is None else rows)
-
-    known = [chain(8, 5), chain(4, 5), chain(8, 2), chain(8, 2, 1), Bucket(4, 5, 8, True, 5)]
-    assert smallest(known, chain(3, 1)) == chain(8, 2)
-    assert smallest(known, chain(3, 3)) == chain(4, 5)
-    assert smallest(known, chain(5, 3)) == chain(8, 5)
-    assert smallest(known, chain(5, 2, 1)) == chain(8, 2, 1)
-    assert smallest(known, chain(9, 1)) is None
-    assert smallest(known, chain(4, 6)) is None
-    assert smallest(known, chain(4, 5, 0)) is None
-    assert smallest(known, Bucket(4, 5, 16, True, 5)) is None
-    assert smallest(known, Bucket(4, 4, 8, True, 4)) == known[-1]
-
-
-def test_prompts_and_chosen_rows_are_not_captured():
-    assert why_eager(batch(PROMPTS)) == PROMPT
-    later = batch([(0, 5, [1, 2, 3], False), (1, 2, [4], False)])
-    assert why_eager(later) is None
-    later.logit_rows.resize_(3)
-    assert why_eager(later) == MIXED
-
-
-def test_padding_by_hand():
-    made = batch([(2, 9, [1, 2, 3, 4], True), (0, 5, [7, 8], False)])
-    wide = padded(made, Bucket(3, 5, 8, True, 5), [1, 0], scratch=4)
-    assert wide.batch.ids.view(3, 5).tolist() == [[7, 8, 0, 0, 0], [1, 2, 3, 4, 0], [0] * 5]
-    assert wide.where.tolist() == [5, 6, 7, 8, 0, 1]
-    assert wide.seats.tolist() == [1, 0]
-    chain, tree, empty = wide.batch.segments
-    assert (chain.slab, chain.start, chain.count, chain.visible) == (0, 5, 5, None)
-    assert (tree.slab, tree.start, tree.count, tree.before) == (2, 9, 5, 9)
-    assert tree.visible[:4, :4].tolist() == TREE.tolist()
-    assert tree.visible[:4, 4].tolist() == [False] * 4
-    assert tree.visible[4].tolist() == [False] * 4 + [True]
-    assert (empty.slab, empty.start) == (4, 0)
-    assert wide.batch.places.view(3, 5)[1].tolist() == [9, 10, 11, 12, 13]
-    assert wide.batch.positions.view(3, 5)[1, :4].tolist() == [9, 10, 10, 11]
-
-
-# --- what is computed
 
 
 def steps(seed, trees):
@@ -189,7 +105,7 @@ def test_after_the_warm_up_a_shape_takes_a_larger_capture_or_runs_eagerly():
     eager, captured = opened(), opened(graphs=graphs)
     for model in (eager, captured):
         model.forward(batch(PROMPTS))
-    captured.forward(batch([(0, 5, [1, 2, 3], False)]))
+    captured.forward(batch([(3, 3, [1, 2, 3], False)]))
     graphs.capturing = False
     for lines, replayed in (
         ([(0, 5, [9, 8], False), (1, 2, [4], False)], True),
@@ -207,18 +123,81 @@ def test_after_the_warm_up_a_shape_takes_a_larger_capture_or_runs_eagerly():
     assert graphs.forwards.padding == 9 + 9 + 11
 
 
+def moved(model, slabs, capacity):
+    pool = KVPool(slabs, capacity, torch.float32, CPU, scratch=True)
+    pool.add_owner(model.owner, model.geometry())
+    model.use(pool)
+
+
 def test_a_new_pool_has_captures_of_its_own():
     graphs = Graphs(TracedRecorder(), capturing=True)
     model = opened(graphs=graphs)
     model.forward(batch(PROMPTS))
     model.forward(batch([(0, 5, [1], False)]))
-    pool = KVPool(SLABS, CAPACITY, torch.float32, CPU, scratch=True)
-    pool.add_owner("target", model.geometry())
-    model.use(pool)
+    moved(model, SLABS, CAPACITY)
     graphs.capturing = False
     model.forward(batch(PROMPTS))
     model.forward(batch([(0, 5, [1], False)]))
     assert graphs.reasons == {PROMPT: 2, LATE: 1}
+
+
+def test_what_was_captured_is_captured_again_over_a_larger_pool(attention):
+    """Outside any step; in one, nothing is captured."""
+    recorder = recorder_of(attention)
+    graphs = Graphs(recorder, capturing=True)
+    eager, captured = opened(attention), opened(attention, graphs)
+    lines = [(0, 5, [1, 2], False), (2, 9, [3], False)]
+    trees = [(1, 2, [4, 5, 6, 7], True)]
+    for asked in (PROMPTS, lines, trees):
+        captured.forward(batch(asked))
+    graphs.capturing = False
+    # A lent model may have been in other pools meanwhile, with nothing captured there.
+    moved(captured, 2, CAPACITY)
+    for model in (eager, captured):
+        moved(model, 2 * SLABS, 2 * CAPACITY)
+    recorded = recorder.records
+    graphs.renew()
+    assert graphs.shapes == 2
+    assert recorder.records == recorded + 2
+    for model in (eager, captured):
+        model.forward(batch(PROMPTS))
+    for asked in (lines, trees, [(0, CAPACITY + 3, [1, 2], False)]):
+        before = recorder.replays
+        found, wanted = captured.forward(batch(asked))[0], eager.forward(batch(asked))[0]
+        torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-5)
+        assert recorder.replays == before + 1
+    graphs.renew()
+    assert recorder.records == recorded + 2
+
+
+def test_a_pool_that_is_gone_is_not_kept():
+    graphs = Graphs(TracedRecorder(), capturing=True)
+    model = opened(graphs=graphs)
+    model.forward(batch(PROMPTS))
+    model.forward(batch([(0, 5, [1], False)]))
+    old = weakref.ref(model.pool)
+    model.forget()
+    gc.collect()
+    assert old() is None
+    assert graphs.shapes == 0
+
+
+def test_padding_stays_inside_the_slab(attention):
+    graphs = Graphs(recorder_of(attention), capturing=True)
+    eager, captured = opened(attention), opened(attention, graphs)
+    for model in (eager, captured):
+        model.forward(batch(PROMPTS))
+        model.forward(batch([(0, 5, [1, 2, 3, 4], False)]))
+    graphs.capturing = False
+    for lines, replayed in (
+        ([(0, CAPACITY - 4, [1, 2], False)], True),
+        ([(0, CAPACITY - 2, [1, 2], False)], False),
+    ):
+        before = graphs.forwards.replayed
+        found, wanted = captured.forward(batch(lines))[0], eager.forward(batch(lines))[0]
+        torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-5)
+        assert (graphs.forwards.replayed > before) is replayed
+    assert graphs.reasons == {PROMPT: 1, FULL: 1}
 
 
 def test_a_capture_that_fails_is_tried_once_and_told():
@@ -231,8 +210,9 @@ def test_a_capture_that_fails_is_tried_once_and_told():
         lines = [(0, 5, [1, 2], False)]
         found, wanted = model.forward(batch(lines))[0], eager.forward(batch(lines))[0]
         torch.testing.assert_close(found, wanted)
-    told = "not captured: operation not permitted when stream is capturing"
-    assert graphs.reasons == {PROMPT: 1, told: 1, LATE: 1}
+    assert graphs.reasons == {PROMPT: 1, LATE: 2}
+    told = {"operation not permitted when stream is capturing": 1}
+    assert graphs.facts() == {"forwards": 0, "failed": told}
     assert graphs.forwards.replayed == 0
 
 

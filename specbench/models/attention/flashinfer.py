@@ -12,16 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from specbench.decoding.transfer import to_device
+from specbench.decoding.transfer import passed, to_device
 from specbench.errors import PrerequisiteError
 from specbench.models.attention.backend import StaticPlan
 from specbench.models.attention.paged import PAGE, PageTable, as_pages, page_table, query_indptr
 from specbench.models.attention.sight import is_narrow, visible_rows, visible_tail
-from specbench.models.graphs.buckets import Bucket, rounded
+from specbench.models.graphs.buckets import Bucket, seats
 from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import PackedBatch, Segment
 
@@ -102,6 +103,8 @@ class FlashInfer:
         self.device = device
         self._workspace = torch.zeros(WORKSPACE_BYTES, dtype=torch.uint8, device=device)
         self._wrappers: dict[Hashable, Any] = {}
+        # Wrappers of captures go with their pool; nothing here keeps them.
+        self._taken: WeakKeyDictionary[Any, Callable[[], None]] = WeakKeyDictionary()
 
     def require(self, owner: str, layers: Sequence[LayerGeometry], dtype: torch.dtype) -> None:
         """PrerequisiteError where it has no kernels for these layers."""
@@ -114,7 +117,7 @@ class FlashInfer:
 
     def seats(self, pool: KVPool, slabs: Sequence[int]) -> tuple[int, list[int]]:
         """One behind the other: pages are read wherever they lie."""
-        return min(rounded(len(slabs)), pool.slabs), list(range(len(slabs)))
+        return seats(len(slabs), pool.slabs), list(range(len(slabs)))
 
     def static(
         self,
@@ -134,6 +137,19 @@ class FlashInfer:
     def workspace(self) -> Tensor:
         """Scratch memory of kernels, uint8; what lies in it does not outlive a call."""
         return self._workspace
+
+    def plan_on(self, wrapper: Any, *numbers: Any, **how: Any) -> None:
+        """Plan with a wrapper.
+
+        Results go to the device from page-locked memory of the wrapper, and the library does not
+        wait until they are there before the next plan writes over them (mini-sglang's pull request
+        103 describes what that does). So the device must have taken the plan before; the host is
+        ahead of it by one forward of a shape at most.
+        """
+        if wrapper in self._taken:
+            self._taken[wrapper]()
+        wrapper.plan(*numbers, **how)
+        self._taken[wrapper] = passed(self.device)
 
     def wrapper(self, kind: str, settings: Hashable) -> Any:
         """The wrapper of a class, one for every way in which layers of a forward differ."""
@@ -209,8 +225,9 @@ class FlashInferPlan:
         """One token per request."""
         wrapper = self._wrapper("BatchDecodeWithPagedKVCacheWrapper", shape)
         table = self._table(shape, [s.start + s.count for s in self.batch.segments])
-        wrapper.plan(
-            *(table.indptr, table.indices, table.last),
+        self.backend.plan_on(
+            wrapper,
+            *(table.indptr, to_device(table.indices, self.backend.device), table.last),
             *(shape.heads, shape.kv_heads, shape.size, PAGE),
             window_left=_left(shape.window),
             q_data_type=shape.dtype,
@@ -240,7 +257,8 @@ class FlashInferPlan:
         counts = query_indptr([segment.count for segment in segments])
         mask = torch.cat([visible_tail(segment).flatten() for segment in segments])
         tree = self._wrapper("BatchPrefillWithRaggedKVCacheWrapper", shape)
-        tree.plan(
+        self.backend.plan_on(
+            tree,
             *(counts, counts, shape.heads, shape.kv_heads, shape.size),
             custom_mask=to_device(mask, self.backend.device),
             q_data_type=shape.dtype,
@@ -261,9 +279,11 @@ class FlashInferPlan:
         settings = (shape, *sorted(how))
         wrapper = self._wrapper("BatchPrefillWithPagedKVCacheWrapper", settings)
         table = self._table(shape, rows)
-        wrapper.plan(
+        self.backend.plan_on(
+            wrapper,
             query_indptr([segment.count for segment in self.batch.segments]),
-            *(table.indptr, table.indices, table.last),
+            # Of indices on the host, plans into fixed buffers make a copy that the host waits for.
+            *(table.indptr, to_device(table.indices, self.backend.device), table.last),
             *(shape.heads, shape.kv_heads, shape.size, PAGE),
             q_data_type=shape.dtype,
             kv_data_type=shape.dtype,

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from specbench.models.attention.sight import Sight, is_narrow, sight
 from specbench.models.attention.static import StaticSdpa
-from specbench.models.graphs.buckets import Bucket
+from specbench.models.graphs.buckets import Bucket, seats
 from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import PackedBatch
 
@@ -36,8 +36,8 @@ class Sdpa:
         return SdpaPlan(pool, owner, batch)
 
     def seats(self, pool: KVPool, slabs: Sequence[int]) -> tuple[int, list[int]]:
-        """A seat per slab: keys are read where they lie."""
-        return pool.slabs, list(slabs)
+        """A seat per slab, up to the last one that is used: keys are read where they lie."""
+        return seats(max(slabs) + 1, pool.slabs), list(slabs)
 
     def static(
         self,

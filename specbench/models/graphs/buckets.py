@@ -13,6 +13,8 @@ from specbench.models.packed_batch import PackedBatch
 
 PROMPT = "a prompt"
 MIXED = "rows of logits that are neither all nor one of each request"
+LATE = "no capture of the warm-up holds it"
+FULL = "padding would not fit behind a request's last row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,45 @@ def bucket_of(batch: PackedBatch, requests: int) -> Bucket:
     )
 
 
-def smallest(known: Iterable[Bucket], wanted: Bucket) -> Bucket | None:
-    """Of some shapes the one that a forward is padded to with the fewest tokens."""
-    fitting = [bucket for bucket in known if bucket.holds(wanted)]
-    return min(fitting, key=lambda bucket: (bucket.tokens, bucket.tail), default=None)
+def smallest(known: Iterable[Bucket], wanted: Bucket, room: int) -> Bucket | str:
+    """Of some shapes the one that a forward is padded to with the fewest tokens.
+
+    Args:
+        room: rows that the request with the fewest has from its first new one on.
+
+    Returns:
+        The shape, or why there is none: ``LATE`` or ``FULL``.
+    """
+    holding = [bucket for bucket in known if bucket.holds(wanted)]
+    fitting = [bucket for bucket in holding if bucket.width <= room]
+    if not fitting:
+        return FULL if holding else LATE
+    return min(fitting, key=lambda bucket: (bucket.tokens, bucket.tail))
+
+
+def seats(requests: int, slabs: int) -> int:
+    """Seats of a batch: the next power of two, or all that a pool of so many slabs can have."""
+    return min(rounded(requests), slabs)
+
+
+def verified(concurrency: int, slabs: int, k: int, nodes: int | None) -> list[Bucket]:
+    """Shapes that hold every verification of an arm.
+
+    A warm-up may not come across the widest: a lookup that finds nothing drafts nothing.
+
+    Args:
+        concurrency: requests at a time; fewer are left where a batch runs out.
+        slabs: of the pool.
+        k: tokens of the longest chain.
+        nodes: of the largest tree; None where drafts are chains.
+    """
+    shapes = {(1, False), (1 + k, False)} | (set() if nodes is None else {(1 + nodes, True)})
+    counts = {seats(requests, slabs) for requests in range(1, concurrency + 1)}
+    return [
+        Bucket(count, width, rounded(width) if tree else width, tree, width)
+        for count in sorted(counts)
+        for width, tree in sorted(shapes)
+    ]
 
 
 def rounded(count: int) -> int:

@@ -33,6 +33,19 @@ class Padded:
     seats: Tensor
 
 
+def idle(bucket: Bucket, scratch: int) -> PackedBatch:
+    """A batch of a shape in which nobody sits; a capture is tried on it and writes for nobody.
+
+    Args:
+        bucket: the shape.
+        scratch: slab of empty seats.
+    """
+    width = bucket.width
+    visible = torch.ones(width, width).tril().bool() if bucket.tree else None
+    segments = [Segment(scratch, 0, width, visible)] * bucket.requests
+    return pack(segments, torch.zeros(bucket.tokens, dtype=torch.int64), _wanted(bucket))
+
+
 def padded(batch: PackedBatch, bucket: Bucket, seats: Sequence[int], scratch: int) -> Padded:
     """Put a batch into a bucket.
 
@@ -53,8 +66,12 @@ def padded(batch: PackedBatch, bucket: Bucket, seats: Sequence[int], scratch: in
     where = torch.tensor(seats)[owner] * bucket.width + offsets
     ids = batch.ids.new_zeros(bucket.tokens)
     ids.index_copy_(0, to_device(where, ids.device), batch.ids)
-    logits = "all" if bucket.every else "last" if bucket.rows else "none"
-    return Padded(pack(segments, ids, logits), where, torch.tensor(seats))
+    return Padded(pack(segments, ids, _wanted(bucket)), where, torch.tensor(seats))
+
+
+def _wanted(bucket: Bucket) -> str:
+    """Rows of logits as ``pack`` names them."""
+    return "all" if bucket.every else "last" if bucket.rows else "none"
 
 
 def _widened(segment: Segment, width: int) -> Segment:

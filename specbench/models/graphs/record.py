@@ -24,13 +24,23 @@ WARM_UPS = 2
 
 
 class CudaRecorder:
-    """Records graphs that share one pool of memory, as they never run at the same time."""
+    """Records graphs that share one pool of memory, as they never run at the same time.
 
-    def __init__(self) -> None:
+    Args:
+        device: where the function's kernels run. Streams of another device would record nothing,
+            and a replay would hand out what the recording left.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._memory: Any = None
 
     def __call__(self, function: Callable[[], Outputs]) -> Replay:
         """Record. RuntimeError where the function does what a graph cannot."""
+        with torch.cuda.device(self._device):
+            return self._record(function)
+
+    def _record(self, function: Callable[[], Outputs]) -> Replay:
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from specbench.errors import PrerequisiteError
 from specbench.report.cells import Grid, footnoted, grid, heading, loops, state
+from specbench.report.limits import GRAPHS, from_graphs, limits
 from specbench.report.limits import TITLE as LIMITS
-from specbench.report.limits import limits
 from specbench.report.page.chart import Chart
 from specbench.report.page.charts import CHARTS
 from specbench.report.page.measured import Measured
@@ -59,6 +59,7 @@ def _shown(number: int, run: Measured) -> dict[str, object]:
                 ("Without looping outputs", loops(summary)),
                 ("Predicted speed-up", predictions(summary)),
                 (LIMITS, limits(summary)),
+                (GRAPHS, from_graphs(summary)),
             )
             if lines
         ],
