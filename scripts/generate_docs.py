@@ -130,11 +130,14 @@ A rule decides which drafted tokens stay and which token follows them. An arm na
 `rule = "NAME"` and sets parameters with `rule_options = {{ NAME = VALUE }}`.
 
 - **lossless** is what is known of the output law above temperature 0: `proven` equals the
-  target's law, `lossy` does not, `meaningless` is for timing alone.
+  target's law, `claimed` should (the rule is exact, and kernels that are not ours apply it),
+  `lossy` does not, `meaningless` is for timing alone.
 - **needs** are the target rows it reads: `argmax`; `raw`, at temperature 1 without truncation;
   `tempered`, at the request's temperature without truncation; `processed`, after all settings.
 - **draft laws** are those it takes: `one_hot` drafts were chosen without chance, `dense` ones were
   sampled. **candidates** says how the tokens tried at one position may have been chosen.
+- **runs on** any device, or only with a library's kernels.
+- **tokens depend on** the request alone, or also on its place in the batch; the law never does.
 
 {markdown([_facts(info) for info in listed])}
 
@@ -158,6 +161,8 @@ def _facts(info: RuleInfo) -> dict[str, object]:
         "judges": "chains and trees" if info.tree else "chains",
         "candidates": info.trials or "any",
         "keeps state": info.stateful,
+        "runs on": f"CUDA, by {info.library}" if info.library else "any device",
+        "tokens depend on": "the place in the batch" if info.batch_seeded else "the request",
         "at temperature 0": info.temperature_zero,
     }
 

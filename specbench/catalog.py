@@ -33,6 +33,7 @@ RULES = {
     "rejection": "specbench.verify.rejection:RULE",
     "target_match": "specbench.verify.target_match:RULE",
     "block": "specbench.verify.block:RULE",
+    "flashinfer_chain": "specbench.verify.flashinfer_chain:RULE",
     "multi_round": "specbench.verify.multi_round:RULE",
     "k_seq": "specbench.verify.k_seq:RULE",
     "traversal": "specbench.verify.traversal:RULE",

@@ -59,23 +59,30 @@ def _offered(engine: str, drafter: str) -> tuple[str, ...]:
 
 
 def fit(drafter: Any, rule: Any) -> str:
-    """Whether two declared ``info`` combine: ``yes``, ``with OPTION=VALUE``, or ``no: reason``."""
+    """Whether two declared ``info`` combine.
+
+    Returns:
+        ``yes``, ``with OPTION=VALUE``, or ``no: reason``; with ``cuda:`` in front where the rule
+        runs on CUDA devices alone.
+    """
     broken = next((info for info in (drafter, rule) if isinstance(info, str)), "")
     if broken:
         return broken
+    # Without drafts no rule runs.
+    where = "cuda: " if rule.library and drafter.default.law != "none" else ""
     reason = refusal(drafter.default, rule)
     if not reason:
-        return "yes"
+        return f"{where}yes"
     for options, drafts in drafter.variants:
         if not refusal(drafts, rule):
-            return "with " + ", ".join(f"{name}={value}" for name, value in options.items())
+            return f"{where}with " + ", ".join(f"{n}={value}" for n, value in options.items())
     return f"no: {reason}"
 
 
-SHORT = {"yes": "yes", "with": "opt", "no:": "-"}
+SHORT = {"yes": "yes", "with": "opt", "no:": "-", "cuda:": "cuda"}
 LEGEND = (
     "yes: judged as the drafter drafts by default; opt: with options that --format md names; "
-    "-: cannot be judged, --format md says why"
+    "cuda: as yes or opt, on CUDA devices alone; -: cannot be judged, --format md says why"
 )
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from specbench.core.trace import LENIENCE
 
@@ -57,6 +58,15 @@ class DraftLaws(Protocol):
         """
         ...
 
+    def in_full(self, tokens: Tensor, rows: Tensor, width: int) -> Tensor:
+        """float32 [B, N, width]: the law behind every node, zeros behind its V entries.
+
+        Args:
+            tokens, rows: int64 [B, N], the tokens that were drawn and law rows.
+            width: at least V.
+        """
+        ...
+
     def repeat(self, request: int, times: int) -> DraftLaws:
         """One request's laws as a batch of ``times``, without copies."""
         ...
@@ -99,6 +109,11 @@ class OneHotLaws:
         """The target with ``scale`` taken off the drafted token."""
         at = token.clamp(min=0)[:, None]
         return target.scatter(1, at, (target.gather(1, at) - scale).clamp(min=0.0))
+
+    def in_full(self, tokens: Tensor, rows: Tensor, width: int) -> Tensor:
+        """Unit rows."""
+        full = torch.zeros(*tokens.shape, width, device=tokens.device)
+        return full.scatter_(2, tokens[:, :, None], 1.0)
 
     def repeat(self, request: int, times: int) -> OneHotLaws:
         """The same."""
@@ -146,6 +161,11 @@ class DenseLaws:
         """relu(target - scale * draft), not normalised."""
         batch = torch.arange(row.shape[0], device=row.device)
         return torch.sub(target, self.rows[batch, row], alpha=scale).clamp_(min=0.0)
+
+    def in_full(self, tokens: Tensor, rows: Tensor, width: int) -> Tensor:
+        """Copies of the rows."""
+        batch = torch.arange(rows.shape[0], device=rows.device)[:, None]
+        return functional.pad(self.rows[batch, rows], (0, width - self.rows.shape[2]))
 
     def repeat(self, request: int, times: int) -> DenseLaws:
         """Views of one request's rows."""

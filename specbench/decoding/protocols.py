@@ -148,6 +148,10 @@ class RuleInfo:
         random_at_zero: whether it reads random numbers at temperature 0 too.
         device_only: whether it judges chains without reading anything on the host, and keeps no
             state; then its kernels can be captured.
+        library: package of GPU kernels that judge for it, without which and a CUDA device it does
+            not run; empty for rules in torch.
+        batch_seeded: whether the numbers that it draws depend on a request's place in the batch;
+            then so do its tokens, though not their law.
     """
 
     name: str
@@ -164,6 +168,8 @@ class RuleInfo:
     stateful: bool = False
     random_at_zero: bool = False
     device_only: bool = False
+    library: str = ""
+    batch_seeded: bool = False
 
     def lossless_with(self, options: Mapping[str, object]) -> Lossless:
         """What is known of the output law under an arm's parameters."""

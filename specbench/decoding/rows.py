@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from specbench.core.request import Sampling
+from specbench.decoding.kernels.protocol import Kernels
+from specbench.decoding.kernels.with_torch import TORCH
 from specbench.decoding.sampling import RowContext, penalise, probabilities, tempered
 from specbench.decoding.transfer import to_device
 from specbench.decoding.tree import TokenTree
@@ -41,6 +43,7 @@ class TargetRows:
             the host: ``index`` is then its copy beside the logits, and ``places`` itself.
         sampling: settings of each packed row.
         contexts: tokens before each packed row; only needed where a row is penalised.
+        kernels: what applies the settings.
     """
 
     def __init__(
@@ -49,8 +52,10 @@ class TargetRows:
         index: Tensor,
         sampling: Sequence[Sampling],
         contexts: Sequence[RowContext] | None = None,
+        kernels: Kernels = TORCH,
     ) -> None:
         self.raw = logits
+        self.kernels = kernels
         self.places = index
         self.index = to_device(index, logits.device)
         self.sampling = sampling
@@ -102,7 +107,7 @@ class TargetRows:
     def processed(self) -> Tensor:
         """Packed target probabilities [M, V] after all sampling settings."""
         if self._processed is None:
-            self._processed = probabilities(self.adjusted, self.sampling)
+            self._processed = probabilities(self.adjusted, self.sampling, self.kernels)
         return self._processed
 
     def processed_rows(self, places: Sequence[int]) -> list[Tensor]:
@@ -115,7 +120,7 @@ class TargetRows:
         missing = [place for place in dict.fromkeys(places) if place not in self._single]
         if missing:
             settings = [self.sampling[place] for place in missing]
-            found = probabilities(self.adjusted_rows(missing), settings)
+            found = probabilities(self.adjusted_rows(missing), settings, self.kernels)
             self._single.update(zip(missing, found.unbind(), strict=True))
         return [self._single[place] for place in places]
 
@@ -124,7 +129,9 @@ class TargetRows:
         if self._tempered is None:
             whole = [Sampling(temperature=s.temperature) for s in self.sampling]
             same = all(s.untruncated for s in self.sampling)
-            self._tempered = self.processed() if same else probabilities(self.adjusted, whole)
+            self._tempered = (
+                self.processed() if same else probabilities(self.adjusted, whole, self.kernels)
+            )
         return self._tempered
 
     def untempered(self) -> Tensor:
@@ -155,7 +162,7 @@ class TargetRows:
         ``nodes`` are its own, without the padding to those of its neighbours.
         """
         index = self.index[request : request + 1, : nodes + 1].expand(times, -1)
-        copy = TargetRows(self.raw, index, self.sampling, self._contexts)
+        copy = TargetRows(self.raw, index, self.sampling, self._contexts, self.kernels)
         copy._adjusted, copy._processed = self._adjusted, self._processed
         copy._single = self._single
         copy._tempered, copy._argmax = self._tempered, self._argmax

@@ -1,7 +1,9 @@
 """The one definition of temperature, top-k, top-p, min-p, penalties and of drawing a token.
 
 Target and draft rows pass through the same functions, position by position. Order: penalties and
-minimum length, temperature, top-k, top-p, min-p (the order of transformers' processors).
+minimum length, temperature, top-k, top-p, min-p (the order of transformers' processors). Tokens
+that are equal at the border of a truncation stay together. Softmax and truncations run on kernels
+that are chosen once per target (``decoding.kernels``).
 Shapes: M rows, V vocabulary.
 """
 
@@ -15,10 +17,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from specbench.core.request import Sampling
+from specbench.decoding.kernels.protocol import Kernels
+from specbench.decoding.kernels.with_torch import TORCH
 from specbench.decoding.transfer import to_device
 
-_FIRST_GUESS = 64
-"""Candidates examined first for top-p; doubled until they hold the mass."""
 _BLOCK = 256
 """Ids whose weights are summed at once where several tokens are drawn from a row."""
 _FEW = 2**16
@@ -70,62 +72,39 @@ def one_hot(logits: Tensor) -> Tensor:
     return torch.zeros_like(logits).scatter_(1, logits.argmax(1, keepdim=True), 1.0)
 
 
-def probabilities(logits: Tensor, sampling: Sequence[Sampling]) -> Tensor:
+def probabilities(logits: Tensor, sampling: Sequence[Sampling], kernels: Kernels = TORCH) -> Tensor:
     """Processed probabilities float32 [M, V]; greedy rows are one-hot at the argmax."""
     if all(s.greedy for s in sampling):
         return one_hot(logits.float())
     first = sampling[0]
     if all(s == first for s in sampling):
-        return _uniform_rows(logits, first)
+        return _uniform_rows(logits, first, kernels)
     result = torch.empty(logits.shape, dtype=torch.float32, device=logits.device)
     for settings in set(sampling):
         same = [i for i, s in enumerate(sampling) if s == settings]
         rows = to_device(torch.tensor(same), logits.device)
         chosen = logits[rows]
         result[rows] = (
-            one_hot(chosen.float()) if settings.greedy else _uniform_rows(chosen, settings)
+            one_hot(chosen.float()) if settings.greedy else _uniform_rows(chosen, settings, kernels)
         )
     return result
 
 
 def tempered(logits: Tensor, temperature: float) -> Tensor:
     """softmax(logits / temperature) in float32, without any truncation."""
-    scaled = logits.float()
-    # A division is a pass over the vocabulary; by 1 it changes nothing.
-    return torch.softmax(scaled if temperature == 1.0 else scaled / temperature, dim=-1)
+    return TORCH.softmax(logits, temperature)
 
 
-def _uniform_rows(logits: Tensor, settings: Sampling) -> Tensor:
-    probs = tempered(logits, settings.temperature)
-    vocabulary = probs.shape[1]
-    if 0 < settings.top_k < vocabulary:
-        values, ids = probs.topk(settings.top_k, dim=1)
-        probs = torch.zeros_like(probs).scatter_(1, ids, values)
-        probs /= probs.sum(1, keepdim=True)
+def _uniform_rows(logits: Tensor, settings: Sampling, kernels: Kernels) -> Tensor:
+    probs = kernels.softmax(logits, settings.temperature)
+    if 0 < settings.top_k < probs.shape[1]:
+        probs = kernels.top_k(probs, settings.top_k)
     if settings.top_p < 1.0:
-        probs = _top_p(probs, settings.top_p)
+        probs = kernels.top_p(probs, settings.top_p)
     if settings.min_p > 0.0:
         probs = torch.where(probs < settings.min_p * probs.amax(1, keepdim=True), 0.0, probs)
         probs /= probs.sum(1, keepdim=True)
     return probs
-
-
-def _top_p(probs: Tensor, top_p: float) -> Tensor:
-    """Keep the smallest set of most likely tokens whose mass reaches ``top_p``.
-
-    On a CPU a partial selection instead of a full sort: the vocabulary is sorted only as far as
-    needed. A device that runs behind the host would have to be waited for to learn how far.
-    """
-    vocabulary = probs.shape[1]
-    count = min(_FIRST_GUESS, vocabulary) if probs.device.type == "cpu" else vocabulary
-    values, ids = probs.topk(count, dim=1)
-    while count < vocabulary and bool((values.sum(1) < top_p).any()):
-        count = min(4 * count, vocabulary)
-        values, ids = probs.topk(count, dim=1)
-    before = values.cumsum(1, dtype=torch.float64) - values
-    kept = torch.where(before < top_p, values, 0.0)
-    filtered = torch.zeros_like(probs).scatter_(1, ids, kept)
-    return filtered / filtered.sum(1, keepdim=True)
 
 
 def draw(weights: Tensor, uniform: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
+from specbench.decoding.kernels.protocol import Kernels
+from specbench.decoding.kernels.with_torch import TORCH
 from specbench.drafters.draft_rows import DraftRows
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.models import selfcheck, vocabulary
@@ -80,6 +82,7 @@ class BuildContext:
         prepack: whether CPU linears are packed.
         overlapped: whether nobody waits for a draft, see ``decoding.schedule``.
         compiled: whether the layers of draft models are compiled.
+        kernels: what applies sampling settings, to drafts as to the target.
         loaded: what was loaded for this arm, for memory and the manifest.
     """
 
@@ -90,6 +93,7 @@ class BuildContext:
     prepack: bool
     overlapped: bool = False
     compiled: bool = False
+    kernels: Kernels = TORCH
     loaded: list[LoadedDraft] = field(default_factory=list)
     models: list[Packed] = field(default_factory=list)
     _owners: list[Callable[[KVPool], None]] = field(default_factory=list)
@@ -149,7 +153,7 @@ class BuildContext:
 
     def draft_rows(self) -> DraftRows:
         """What makes the draft's logits ready to choose from."""
-        return DraftRows(self.vocabulary, self.overlapped)
+        return DraftRows(self.vocabulary, self.overlapped, self.kernels)
 
     def check_width(self, rows: int) -> None:
         """Check the loaded drafts at the width of their own forwards, once that is known.

@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from specbench.decoding.context import context_of, needs_context
+from specbench.decoding.kernels.protocol import Kernels
+from specbench.decoding.kernels.with_torch import TORCH
 from specbench.decoding.rows import BrokenRowsError
 from specbench.decoding.sampling import penalise, probabilities
 from specbench.decoding.sequence import Sequence as DecodedSequence
@@ -21,11 +23,13 @@ class DraftRows:
         vocabulary: V of the target; wider draft rows are cut, narrower ones padded with -inf.
         deferred: whether chains leave it to ``Draft.sound`` to tell of broken rows, so that the
             host need not wait for them; all other growths look at once.
+        kernels: what applies the settings, as to the target's rows.
     """
 
-    def __init__(self, vocabulary: int, deferred: bool = False) -> None:
+    def __init__(self, vocabulary: int, deferred: bool = False, kernels: Kernels = TORCH) -> None:
         self.vocabulary = vocabulary
         self.deferred = deferred
+        self._kernels = kernels
 
     def ready(
         self,
@@ -74,13 +78,15 @@ class DraftRows:
             return functional.pad(logits, (0, missing), value=-torch.inf)
         return logits[:, : self.vocabulary]
 
+    def laws(
+        self, rows: Sequence[DecodedSequence], owners: Sequence[int], logits: Tensor
+    ) -> Tensor:
+        """Probabilities float32 [n, V] of ready rows under each request's settings."""
+        settings = [rows[owner].request.sampling for owner in owners]
+        return probabilities(logits, settings, self._kernels)
+
 
 def reads_paths(rows: Sequence[DecodedSequence], owners: Sequence[int]) -> bool:
     """Whether ``ready`` looks at the tokens drafted on the way to these requests' rows."""
     chosen = [rows[owner] for owner in owners]
     return needs_context(chosen) or any(row.steering for row in chosen)
-
-
-def laws_of(rows: Sequence[DecodedSequence], owners: Sequence[int], logits: Tensor) -> Tensor:
-    """Probabilities float32 [n, V] of ready rows under each request's settings."""
-    return probabilities(logits, [rows[owner].request.sampling for owner in owners])

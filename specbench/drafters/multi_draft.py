@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from specbench.core.trace import ShortDraft
+from specbench.decoding.kernels.protocol import Kernels
+from specbench.decoding.kernels.with_torch import TORCH
 from specbench.decoding.protocols import Acceptance, Draft, DrafterInfo, DraftFacts, Tap
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.drafters.accepted import accepted_of
@@ -64,9 +66,10 @@ class MultiDraftDrafter:
         vocabulary: int,
         contexts: Sequence[int],
         sampled: bool = True,
+        kernels: Kernels = TORCH,
     ) -> None:
         self._models = [PrefixModel(m, n) for m, n in zip(models, contexts, strict=True)]
-        rows_of = DraftRows(vocabulary)
+        rows_of = DraftRows(vocabulary, kernels=kernels)
         self._chains = [Chain(rows_of, sampled, i, len(models)) for i in range(len(models))]
 
     @classmethod
@@ -78,7 +81,9 @@ class MultiDraftDrafter:
             for i, name in enumerate(_names(options.get("models"), context.arm))
         ]
         limits = [loaded.context_limit for _, loaded in made]
-        return cls([model for model, _ in made], context.vocabulary, limits, sampled)
+        return cls(
+            [model for model, _ in made], context.vocabulary, limits, sampled, context.kernels
+        )
 
     def room(self, k: int) -> int:
         """Nodes of chains that have nothing in common."""

@@ -32,7 +32,7 @@ class Feed:
     def __init__(self, target: Mapping[str, Any]) -> None:
         self.opened = open_target(target, CHUNK)
         self._device = self.opened.loaded.device
-        self._forward = PackedTarget(self.opened.model, self._device)
+        self._forward = PackedTarget(self.opened.model, self._device, self.opened.kernels)
         self._pool: KVPool | None = None
 
     def follow(self, request: Request, tokens: Sequence[int]) -> Generator[TargetRows, None, None]:

@@ -41,8 +41,9 @@ class NativeEngine(OnTarget):
 
     Args:
         target: the experiment's ``[target]`` table: model, revision, dtype, device, prepack,
-            graphs, compile, template, system_policy, schedule, spans, evidence. An overlapped
-            schedule collects no evidence unless told to: for that rows are read in every step.
+            sampler, graphs, compile, template, system_policy, schedule, spans, evidence. An
+            overlapped schedule collects no evidence unless told to: for that rows are read in
+            every step.
         arms: what will run; drafts are loaded here, so that every failure comes before measuring.
     """
 
@@ -79,6 +80,7 @@ class NativeEngine(OnTarget):
             self._opened.prepack,
             self._overlapped,
             bool(self._settings.get("compile")),
+            self._opened.kernels,
         )
         factory: Any = catalog.resolve("drafters", arm.drafter)
         unknown = sorted(set(arm.drafter_options) - set(factory.info.options))
@@ -98,7 +100,7 @@ class NativeEngine(OnTarget):
         self._contexts[arm.name] = context
         self._drafters[arm.name] = drafter
         self._loops[arm.name] = DecodeLoop(
-            PackedTarget(self._model, self._loaded.device),
+            PackedTarget(self._model, self._loaded.device, self._opened.kernels),
             drafter,
             rule,
             arm.k,

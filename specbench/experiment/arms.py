@@ -12,6 +12,7 @@ from specbench.core.request import GREEDY_BELOW
 from specbench.errors import PrerequisiteError, UsageError
 from specbench.experiment.combine import CHAIN_RULE, TREE_RULE, Drafts, Judge, refusal
 from specbench.experiment.server_arms import server_factors
+from specbench.models.kernel_library import require_library
 
 
 class DrafterFacts(Protocol):
@@ -30,6 +31,7 @@ class RuleFacts(Judge, Protocol):
     """What a rule's ``info`` declares."""
 
     sampled: bool
+    library: str
 
     def lossless_with(self, options: Mapping[str, object]) -> str:
         """What is known of the output law under an arm's parameters."""
@@ -57,25 +59,30 @@ RULE_MEMBERS = ("info", "configure", "admit", "output_law", "__call__")
 
 
 def check_arms(
-    arms: Sequence[ArmSpec], temperatures: Sequence[float], allow_lossy: bool = False
+    arms: Sequence[ArmSpec],
+    temperatures: Sequence[float],
+    allow_lossy: bool = False,
+    device: str = "cpu",
 ) -> tuple[ArmFactors, ...]:
     """The factors of all arms.
 
     Args:
         allow_lossy: whether arms of lossy rules may stand beside lossless ones.
+        device: where arms of the native engine run, as torch names it.
 
     Raises:
         UsageError: unknown name or option, a drafter and a rule that do not combine, a rule
             that does not judge one of the temperatures, or a lossy rule nobody asked for.
-        PrerequisiteError: a package that a drafter or rule needs is missing.
+        PrerequisiteError: a package that a drafter or rule needs is missing, or a rule's kernels
+            do not run on the device.
     """
-    factors = tuple(_arm_factors(arm, temperatures) for arm in arms)
+    factors = tuple(_arm_factors(arm, temperatures, device) for arm in arms)
     if not allow_lossy:
         _refuse_lossy(factors)
     return factors
 
 
-def _arm_factors(arm: ArmSpec, temperatures: Sequence[float]) -> ArmFactors:
+def _arm_factors(arm: ArmSpec, temperatures: Sequence[float], device: str) -> ArmFactors:
     catalog.entry("engines", arm.engine)
     if arm.engine in catalog.SERVERS:
         return server_factors(arm)
@@ -85,7 +92,7 @@ def _arm_factors(arm: ArmSpec, temperatures: Sequence[float]) -> ArmFactors:
         return cast(ArmFactors, own(arm, temperatures))
     catalog.entry("drafters", arm.drafter)
     catalog.entry("rules", arm.rule)
-    return _factors(arm, max(temperatures))
+    return _factors(arm, max(temperatures), device)
 
 
 def _refuse_lossy(arms: Sequence[ArmFactors]) -> None:
@@ -105,7 +112,7 @@ def _refuse_lossy(arms: Sequence[ArmFactors]) -> None:
     )
 
 
-def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
+def _factors(arm: ArmSpec, hottest: float, device: str) -> ArmFactors:
     drafter = cast(DrafterFacts, resolved("drafters", arm.drafter).info)  # type: ignore[attr-defined]
     if arm.plain:
         return ArmFactors(arm.name, arm.drafter, 0, "none", arm.engine, lossless="proven")
@@ -138,6 +145,8 @@ def _factors(arm: ArmSpec, hottest: float) -> ArmFactors:
             f"{where}: rule {arm.rule} judges temperature 0 only, but the run has {hottest:g}",
             "use rule = 'rejection' or 'target_match', or temperatures = [0.0]",
         )
+    if rule.library:
+        require_library(rule.library, device, f"{where}: rule {arm.rule}", "use rule = 'rejection'")
     return ArmFactors(
         name=arm.name,
         drafter=arm.drafter,

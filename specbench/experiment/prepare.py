@@ -21,6 +21,7 @@ from specbench.experiment.workload import Workload
 from specbench.measure.plan import Unit
 from specbench.measure.requests import Conditions
 from specbench.measure.stages import Stage, plan_stages
+from specbench.models.kernel_library import FLASHINFER, require_library
 from specbench.models.locate import UNTRAINED, locate
 from specbench.suites.loader import load_suite, select
 
@@ -151,7 +152,10 @@ def prepare(loaded: Loaded) -> Prepared:
     """
     experiment = loaded.experiment
     arms = tuple(experiment.arms())
-    factors = check_arms(arms, experiment.workload.temperatures, experiment.allow_lossy)
+    factors = check_arms(
+        arms, experiment.workload.temperatures, experiment.allow_lossy, experiment.target.device
+    )
+    _check_sampler(experiment)
     if not experiment.on_server and experiment.engine != "scripted":
         locate_models(experiment.target.model, experiment.target.revision, arms)
     workload = _without_plain(experiment.workload, arms)
@@ -173,6 +177,15 @@ def _without_plain(workload: Workload, arms: Sequence[ArmSpec]) -> Workload:
     if workload.history != "plain" or any(arm.plain for arm in arms):
         return workload
     return workload.model_copy(update={"history": "own"})
+
+
+def _check_sampler(experiment: Experiment) -> None:
+    """PrerequisiteError where the kernels that apply sampling settings cannot run."""
+    target = experiment.target
+    if experiment.engine == "native" and target.sampler == FLASHINFER:
+        require_library(
+            FLASHINFER, target.device, "sampler = flashinfer", "leave target.sampler out"
+        )
 
 
 def _check_arrival(experiment: Experiment) -> None:

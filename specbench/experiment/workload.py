@@ -28,6 +28,7 @@ class Target(Border):
     dtype: Literal["float32", "bfloat16", "float16", "as_stored"] = "float32"
     device: Annotated[str, Field(min_length=1)] = "cpu"
     attention: Literal["sdpa", "flashinfer"] = "sdpa"
+    sampler: Literal["torch", "flashinfer"] = "torch"
     tensor_parallel: Annotated[int, Field(ge=1)] = 1
     graphs: bool = False
     compile: bool = False

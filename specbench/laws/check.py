@@ -18,7 +18,7 @@ SAMPLES = 200_000
 
 def check_rule(name: str, seed: int = 0) -> Iterator[Outcome]:
     """Outcomes of the catalogue's rule ``name``, as they are found; UsageError if unknown."""
-    return rule_outcomes(name, seed)
+    return rule_outcomes(name, SAMPLES, seed)
 
 
 def check_sampler(

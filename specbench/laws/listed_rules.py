@@ -12,6 +12,7 @@ import torch
 from specbench.catalog import resolve
 from specbench.decoding.protocols import Lossless, Rule
 from specbench.decoding.sampling import one_hot
+from specbench.errors import PrerequisiteError
 from specbench.laws.drawn_trees import TreeTable
 from specbench.laws.exact import (
     Expectation,
@@ -20,26 +21,33 @@ from specbench.laws.exact import (
     law_outcomes,
 )
 from specbench.laws.outcome import Finding, Outcome, Status, guarded
-from specbench.laws.rules import RuleSampler, target_rows
+from specbench.laws.rules import DrawnRule, RuleSampler, target_rows
+from specbench.laws.sampled import generator_outcomes
 from specbench.laws.tables import ARGMAX, SAMPLED, LawTable
 from specbench.laws.trees import TREES, beyond_best, tree_law
+from specbench.models.kernel_library import require_library
 
 ZERO_TABLES = (*SAMPLED[:2], ARGMAX[1])
 ARGMAX_MATCH = "argmax match"
 """``RuleInfo.temperature_zero`` of rules that are exact there, whatever they are above."""
 
 
-def rule_outcomes(name: str, seed: int = 0) -> Iterator[Outcome]:
+def rule_outcomes(name: str, samples: int, seed: int = 0) -> Iterator[Outcome]:
     """Every check that the facts of the catalogue's rule ``name`` allow.
 
     A lossy rule is checked against its declared law, and as a lossless one at the parameters that
-    make it exact.
+    make it exact. A library's kernels draw their own numbers; they are tested where they run.
+
+    Args:
+        samples: rounds per table where a rule draws its own numbers.
     """
     rule = cast(Rule, resolve("rules", name))
     info = rule.info
     if info.lossless is Lossless.MEANINGLESS:
         detail = "acceptance is made up for timing: the output has no law"
         yield Outcome(name, "law", "any", Status.NOT_APPLICABLE, detail)
+    elif info.library:
+        yield from _kernels(name, rule.configure({}), samples, seed)
     elif info.lossless is Lossless.LOSSY:
         yield from _lossy(name, rule.configure({}), seed)
         if info.exact_at:
@@ -47,6 +55,17 @@ def rule_outcomes(name: str, seed: int = 0) -> Iterator[Outcome]:
             yield from _lossless(f"{name} ({values})", rule.configure(info.exact_at), seed)
     else:
         yield from _lossless(name, rule.configure({}), seed)
+
+
+def _kernels(name: str, rule: Rule, samples: int, seed: int) -> Iterator[Outcome]:
+    yield from _zero(name, rule)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        require_library(rule.info.library, str(device), f"rule {name}", "check another rule")
+    except PrerequisiteError as error:
+        yield Outcome(name, "law", "any", Status.NOT_APPLICABLE, error.message)
+    else:
+        yield from generator_outcomes(name, DrawnRule(rule, device), samples, seed)
 
 
 def _lossless(name: str, rule: Rule, seed: int) -> Iterator[Outcome]:

@@ -45,6 +45,19 @@ class Rounds:
         """K."""
         return int(self.ids.shape[1])
 
+    def on(self, device: torch.device) -> Rounds:
+        """The same rounds with their tensors on a device."""
+        return replace(
+            self,
+            target=self.target.to(device),
+            position=self.position.to(device),
+            draft=self.draft.to(device),
+            source=self.source.to(device),
+            ids=self.ids.to(device),
+            accept=self.accept.to(device),
+            last=self.last.to(device),
+        )
+
     def part(self, places: Tensor) -> Rounds:
         """The rounds at the given places."""
         return replace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -39,6 +39,28 @@ class RuleSampler:
         numbers = torch.cat([given.accept, given.last[:, None]], 1)
         uniforms = Uniforms(given.accept, given.last, given.last, numbers)
         return judged(self.rule, tree, trials, rows, laws, uniforms, given.position[:, 0])
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRule:
+    """A configured rule as a sampler that draws from a generator: for kernels with own numbers.
+
+    Attributes:
+        rule: judges chains.
+        device: where it runs.
+    """
+
+    rule: Rule
+    device: torch.device
+
+    def __call__(self, given: Rounds, generator: torch.Generator) -> Tensor:
+        """The emitted tokens int64 [n, K + 1], padded with -1, on the host."""
+        shape = len(given.ids), given.k + 1
+        numbers = torch.rand(
+            shape, generator=generator, dtype=torch.float64, device=generator.device
+        )
+        drawn = replace(given, accept=numbers[:, :-1], last=numbers[:, -1])
+        return RuleSampler(self.rule)(drawn.on(self.device)).cpu()
 
 
 def target_rows(target: Tensor, position: Tensor, temperature: float) -> TargetRows:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from specbench.laws.adapters import GeneratorSampler
 from specbench.laws.codes import BrokenOutputError
 from specbench.laws.mutants import DEFECTS, MUTANT_TABLES, TRIES, Mutant, random_rounds
 from specbench.laws.noise_defects import REPEATED_NOISE, SHARED_NOISE
@@ -22,9 +22,18 @@ from specbench.laws.tables import ARGMAX, SAMPLED, TABLES, LawTable
 ELSEWHERE = "the sampler draws numbers that are not its generator's"
 
 
-def generator_outcomes(
-    name: str, sampler: GeneratorSampler, samples: int, seed: int
-) -> Iterator[Outcome]:
+class OwnDraws(Protocol):
+    """A sampler that draws its numbers from a generator; ``device`` is where both live."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def __call__(self, given: Rounds, generator: torch.Generator) -> Tensor:
+        """The emitted tokens int64 [B, K + 1] on the host."""
+        ...
+
+
+def generator_outcomes(name: str, sampler: OwnDraws, samples: int, seed: int) -> Iterator[Outcome]:
     """Everything that can be seen of a sampler that claims to be lossless.
 
     Args:
@@ -61,7 +70,7 @@ def _with_hole(sampler: Drawn, strange: int, given: Rounds, generator: torch.Gen
 class _Trial:
     """A sampler with the size of its tests."""
 
-    sampler: GeneratorSampler
+    sampler: OwnDraws
     samples: int
     seed: int
 

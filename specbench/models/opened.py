@@ -13,6 +13,8 @@ from specbench.core.limit import Reads
 from specbench.core.prompt import Message, RenderedPrompt
 from specbench.core.ranks import follows
 from specbench.core.request import Stops
+from specbench.decoding.kernels.protocol import Kernels
+from specbench.decoding.kernels.with_torch import TORCH
 from specbench.errors import UsageError
 from specbench.models import selfcheck, vocabulary
 from specbench.models.attention.backend import attention_named
@@ -31,6 +33,7 @@ from specbench.models.parallel.group import join, required
 from specbench.models.parallel.shard import shard
 from specbench.models.quant.settings import quant_of
 from specbench.models.reads import reads_of, weights_read
+from specbench.models.sampler import sampler_named
 from specbench.roofline.need import whole_steps
 from specbench.suites.templates import render
 
@@ -47,6 +50,7 @@ class OpenedTarget:
         prepack: whether CPU linears are packed; ``packed_linears`` says how many were.
         self_check: what packed and separate forwards differ by.
         reads: what every forward reads at least; None where that is not known.
+        kernels: what applies sampling settings.
     """
 
     settings: Mapping[str, Any]
@@ -57,6 +61,7 @@ class OpenedTarget:
     packed_linears: int
     self_check: selfcheck.SelfCheck
     reads: Reads | None = None
+    kernels: Kernels = TORCH
 
     @property
     def tie_tolerance(self) -> float:
@@ -109,6 +114,7 @@ class OpenedTarget:
             "device_name": device_name(self.loaded.device),
             "reads": None if self.reads is None else asdict(self.reads),
             "attention": self.model.attention.name,
+            "sampler": self.kernels.name,
             "graphs": self.model.graphs is not None,
             "compile": bool(self.settings.get("compile")),
             "tensor_parallel": 1 if self.model.group is None else self.model.group.size,
@@ -123,7 +129,7 @@ class Packed:
     """A target that was loaded and packed, and not yet checked.
 
     Attributes:
-        loaded, model, vocabulary, prepack, packed_linears: as ``OpenedTarget``.
+        loaded, model, vocabulary, prepack, packed_linears, kernels: as ``OpenedTarget``.
         read: bytes of weights that every forward reads; None where that is not known.
     """
 
@@ -133,6 +139,7 @@ class Packed:
     prepack: bool
     packed_linears: int
     read: int | None
+    kernels: Kernels = TORCH
 
 
 def load_packed(settings: Mapping[str, Any]) -> Packed:
@@ -147,8 +154,9 @@ def load_packed(settings: Mapping[str, Any]) -> Packed:
     name, device = str(settings["model"]), str(settings.get("device", "cpu"))
     group = join(shared, device) if (shared := required(settings)) > 1 else None
     device = device if group is None else str(group.device)
-    # A back end that cannot run is refused before a model is read.
+    # What cannot run is refused before a model is read.
     attention = attention_named(str(settings.get("attention", SDPA.name)), device)
+    kernels = sampler_named(str(settings.get("sampler", TORCH.name)), device)
     graphs = graphs_on(require_device(torch, device)) if settings.get("graphs") else None
     loaded = load_model(
         locate(name, revision=settings.get("revision")),
@@ -167,7 +175,7 @@ def load_packed(settings: Mapping[str, Any]) -> Packed:
     model = PackedModel(loaded.model, "target", padding, attention, graphs, group)
     if settings.get("compile"):
         compile_layers(loaded.model)
-    return Packed(loaded, model, rows, prepack, packed_linears, read)
+    return Packed(loaded, model, rows, prepack, packed_linears, read, kernels)
 
 
 def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
@@ -175,8 +183,8 @@ def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
 
     Args:
         settings: the experiment's ``[target]`` table: model, revision, dtype (default float32),
-            device, attention, graphs, compile, tensor_parallel, prepack, template, system_policy,
-            quant and its further keys.
+            device, attention, sampler, graphs, compile, tensor_parallel, prepack, template,
+            system_policy, quant and its further keys.
         width: rows of the widest forward after a prompt; rounding is measured at this width.
 
     Raises:
@@ -199,6 +207,7 @@ def open_target(settings: Mapping[str, Any], width: int) -> OpenedTarget:
         made.packed_linears,
         check,
         reads,
+        made.kernels,
     )
 
 

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from specbench.core.request import Sampling
 from specbench.decoding.context import context_of, needs_context
+from specbench.decoding.kernels.protocol import Kernels
+from specbench.decoding.kernels.with_torch import TORCH
 from specbench.decoding.protocols import Tap
 from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import RowContext
@@ -39,11 +41,20 @@ class PackedForward(Protocol):
 
 
 class PackedTarget:
-    """Implements ``decoding.protocols.Target`` over a packed forward."""
+    """Implements ``decoding.protocols.Target`` over a packed forward.
 
-    def __init__(self, model: PackedForward, device: torch.device) -> None:
+    Args:
+        model: runs it.
+        device: where it runs.
+        kernels: what applies sampling settings to its rows.
+    """
+
+    def __init__(
+        self, model: PackedForward, device: torch.device, kernels: Kernels = TORCH
+    ) -> None:
         self._model = model
         self._device = device
+        self._kernels = kernels
 
     def prefill(
         self, rows: Sequence[DecodedSequence], taps: Sequence[Tap]
@@ -58,7 +69,7 @@ class PackedTarget:
         index = torch.arange(len(rows))[:, None]
         sampling = [row.request.sampling for row in rows]
         contexts = [context_of(row) for row in rows] if needs_context(rows) else None
-        return TargetRows(logits, index, sampling, contexts), states
+        return TargetRows(logits, index, sampling, contexts, self._kernels), states
 
     def verify(
         self, rows: Sequence[DecodedSequence], tree: TokenTree, taps: Sequence[Tap]
@@ -91,7 +102,7 @@ class PackedTarget:
         for row, segment in zip(rows, segments, strict=True):
             sampling += [row.request.sampling] * segment.count
         contexts = _tree_contexts(rows, tree) if needs_context(rows) else None
-        return TargetRows(logits, index, sampling, contexts), states
+        return TargetRows(logits, index, sampling, contexts, self._kernels), states
 
     def commit(
         self, rows: Sequence[DecodedSequence], tree: TokenTree, paths: Sequence[Sequence[int]]

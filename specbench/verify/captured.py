@@ -148,13 +148,13 @@ class CapturedVerdict:
         self._logits = rows.raw.clone()
         self._laws = laws.rows.clone() if isinstance(laws, DenseLaws) else None
         self._uniforms = Uniforms(*(getattr(uniforms, f.name).clone() for f in fields(uniforms)))
-        index, sampling = rows.index.clone(), rows.sampling
+        index, sampling, kernels = rows.index.clone(), rows.sampling, rows.kernels
 
         def judge() -> tuple[Tensor, ...]:
             verdict, _ = rule(
                 replace(tree, ids=self._ids),
                 trials,
-                TargetRows(self._logits, index, sampling),
+                TargetRows(self._logits, index, sampling, kernels=kernels),
                 laws if self._laws is None else DenseLaws(self._laws),
                 states,
                 self._uniforms,

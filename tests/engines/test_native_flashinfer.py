@@ -5,6 +5,7 @@ import torch
 
 from specbench.core.arm import ArmSpec
 from specbench.engines.native import open_engine
+from specbench.models import kernel_library
 from specbench.models.attention import flashinfer
 from tests.engines.conftest import K
 from tests.engines.native_runs import requests, run
@@ -24,7 +25,7 @@ ARMS = (
 def stand_in(monkeypatch):
     monkeypatch.setattr(library, "made", [])
     monkeypatch.setattr(library, "plans", [])
-    monkeypatch.setattr(flashinfer, "require_flashinfer", lambda device: library)
+    monkeypatch.setattr(kernel_library, "require_library", lambda *asked: library)
     monkeypatch.setattr(flashinfer, "DTYPES", (torch.float32,))
     monkeypatch.setattr(flashinfer, "HEAD_SIZES", (8,))
 

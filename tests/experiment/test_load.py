@@ -43,6 +43,23 @@ def test_built_in_experiments_are_valid(name, arms):
     assert [arm.name for arm in loaded.experiment.arms()] == arms
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (GOOD.replace('"m"', '"m"\nsampler = "flashinfer"'), "sampler = flashinfer runs on CUDA"),
+        (
+            GOOD + 'rule = "flashinfer_chain"\n',
+            "arm ngram: rule flashinfer_chain runs on CUDA devices, and this is cpu",
+        ),
+    ],
+)
+def test_kernels_that_need_a_gpu_are_refused_in_the_plan(tmp_path, text, said):
+    path = tmp_path / "exp.toml"
+    path.write_text(text)
+    with pytest.raises(PrerequisiteError, match=said):
+        prepare(load_experiment(str(path), Flags()))
+
+
 def test_resolved_experiment_loads_to_itself(tmp_path):
     import tomli_w
 
@@ -63,7 +80,7 @@ def test_resolved_experiment_loads_to_itself(tmp_path):
         ('suites = ["code"]', "", r"workload\.suites: missing; write a list of suite names"),
         ('suites = ["code"]', "suites = []", r"workload\.suites = \[\]"),
         ('suites = ["code"]', 'suites = ["a", "a"]', "a value occurs twice"),
-        ('model = "m"', 'modle = "m"', r"target\.modle = 'm': unknown key; did you mean model"),
+        ('model = "m"', 'modle = "m"', r"target\.modle = 'm': unknown key; did you mean model or "),
         ("[target]", "limt = 3\n[target]", "limt = 3: unknown key"),
         ("[arm.ngram]", "[arm.plain]", "'plain' is always present"),
         ('drafter = "ngram"', 'drafter = "none"', "drafts nothing: that is the arm 'plain'"),

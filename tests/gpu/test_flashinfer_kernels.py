@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from specbench.models.attention import flashinfer
-from specbench.models.attention.flashinfer import FlashInfer, require_flashinfer
+from specbench.models.attention.flashinfer import FlashInfer
 from specbench.models.attention.sdpa import SdpaPlan
 from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import Segment, pack
@@ -19,9 +19,8 @@ SCALE = SIZE**-0.5
 
 @pytest.fixture(scope="module")
 def backend():
-    pytest.importorskip("flashinfer", reason="flashinfer is not installed")
-    device = torch.device("cuda")
-    return FlashInfer(require_flashinfer(device), device)
+    library = pytest.importorskip("flashinfer", reason="flashinfer is not installed")
+    return FlashInfer(library, torch.device("cuda"))
 
 
 def tree(chance, slab, start, nodes):

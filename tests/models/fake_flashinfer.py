@@ -11,6 +11,8 @@ import types
 
 import torch
 
+from tests.models import fake_flashinfer_sampling
+
 
 def spans(indptr):
     assert (indptr.dtype, indptr.device.type) == (torch.int32, "cpu")
@@ -273,6 +275,7 @@ library = types.SimpleNamespace(
     BatchPrefillWithPagedKVCacheWrapper=BatchPrefillWithPagedKVCacheWrapper,
     BatchPrefillWithRaggedKVCacheWrapper=BatchPrefillWithRaggedKVCacheWrapper,
     merge_state=merge_state,
+    sampling=fake_flashinfer_sampling.library,
     made=[],
     plans=[],
 )

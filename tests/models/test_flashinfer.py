@@ -144,7 +144,7 @@ def test_layers_without_kernels_are_refused(backend, dtype, keys, values, said):
 
 
 def test_without_a_gpu_it_is_refused():
-    with pytest.raises(PrerequisiteError, match="runs on CUDA devices"):
+    with pytest.raises(PrerequisiteError, match="attention = flashinfer runs on CUDA devices"):
         require_flashinfer(CPU)
 
 
@@ -153,6 +153,7 @@ def gpu(monkeypatch):
     """A CUDA device of a capability, as far as names go."""
 
     def of(capability):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a made-up GPU")
         return torch.device("cuda")

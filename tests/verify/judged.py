@@ -1,4 +1,4 @@
-"""Batches of chains for every rule of the catalogue, and what two verdicts have in common."""
+"""Batches of chains for the rules of the catalogue, and what two verdicts have in common."""
 
 import torch
 
@@ -12,9 +12,11 @@ CPU = torch.device("cpu")
 B, N, V = 3, 2, 11
 OPTIONS = {"synthetic": {"rate": 0.6}}
 RULES = {
-    name: catalog.resolve("rules", name).configure(OPTIONS.get(name, {}), N)
+    name: rule.configure(OPTIONS.get(name, {}), N)
     for name in catalog.names("rules")
+    if not (rule := catalog.resolve("rules", name)).info.library
 }
+"""Those in torch."""
 
 
 def batch(settings, dense, seed, counts=(N,) * B, device=CPU):

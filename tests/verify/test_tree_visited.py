@@ -78,9 +78,9 @@ def test_rows_made_beforehand_give_the_same_verdict(name, seed, settings):
 def test_a_walk_down_processes_a_row_per_accepted_node_and_one(monkeypatch, name, seed):
     made = []
 
-    def counted(logits, sampling):
+    def counted(logits, *how):
         made.append(len(logits))
-        return probabilities(logits, sampling)
+        return probabilities(logits, *how)
 
     drawn = case(seed, HOT)
     monkeypatch.setattr(rows_module, "probabilities", counted)

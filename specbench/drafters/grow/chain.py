@@ -18,7 +18,7 @@ from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.transfer import places, to_device
 from specbench.decoding.tree import PAD
 from specbench.drafters.chain import chain_draft
-from specbench.drafters.draft_rows import DraftRows, laws_of, reads_paths
+from specbench.drafters.draft_rows import DraftRows, reads_paths
 from specbench.drafters.grow.advance import Advance, Frontier
 from specbench.drafters.grow.candidates import sampling_name
 
@@ -96,7 +96,7 @@ class Chain:
             if laws is None:
                 token = logits.argmax(1)
             else:
-                law = laws_of(rows, active, logits)
+                law = self._rows_of.laws(rows, active, logits)
                 number = node * self._lanes + self._lane
                 numbers = draft_uniforms([rows[b] for b in active], number)
                 # A row of NaN is drawn from as well, and its request fails: the id must be one.

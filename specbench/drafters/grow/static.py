@@ -18,7 +18,7 @@ from specbench.decoding.sampling import draw_without_replacement
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.shapes.shape import TreeShape
 from specbench.decoding.tree import PAD, ROOT, TrialKind
-from specbench.drafters.draft_rows import DraftRows, laws_of
+from specbench.drafters.draft_rows import DraftRows
 from specbench.drafters.grow.advance import Advance, Frontier
 from specbench.drafters.grow.candidates import best_tokens, draft_numbers, sampling_name
 from specbench.drafters.tree import stopped, token_tree, tree_draft
@@ -137,7 +137,7 @@ class Static:
         if laws is None:
             return best_tokens(ready, count).tolist()
         owners = [b for b, _ in level]
-        law = laws_of(rows, owners, ready)
+        law = self._rows_of.laws(rows, owners, ready)
         laws[owners, [trees[b].row[node] for b, node in level]] = law
         # Sampled shapes leave no rank out, so the r-th child is the r-th draw; what a row with
         # fewer children draws behind them is not used.

@@ -57,7 +57,12 @@ class DraftReplay(OnRecords):
         """
         opened = self._opened
         context = BuildContext(
-            draft.name, opened.loaded, opened.model, opened.vocabulary, opened.prepack
+            draft.name,
+            opened.loaded,
+            opened.model,
+            opened.vocabulary,
+            opened.prepack,
+            kernels=opened.kernels,
         )
         factory: Any = catalog.resolve("drafters", draft.drafter)
         options = dict(draft.drafter_options)
@@ -139,7 +144,7 @@ class DraftReplay(OnRecords):
             one.context.use(pool)
         model = self._opened.model
         return ForcedPass(
-            PackedTarget(model, self._opened.loaded.device),
+            PackedTarget(model, self._opened.loaded.device, self._opened.kernels),
             pool,
             model.owner,
             [one.driven for one in self._drafters],

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from specbench.decoding.transfer import passed, to_device
 from specbench.errors import PrerequisiteError
+from specbench.models import kernel_library
 from specbench.models.attention.backend import StaticPlan
 from specbench.models.attention.paged import PAGE, PageTable, as_pages, page_table, query_indptr
 from specbench.models.attention.sight import is_narrow, visible_rows, visible_tail
@@ -31,8 +32,6 @@ WORKSPACE_BYTES = 128 * 2**20
 """What the library's own examples take; kernels of one stream can share it."""
 HEAD_SIZES = (64, 128, 256)
 DTYPES = (torch.bfloat16, torch.float16)
-OLDEST = (7, 5)
-"""Compute capability from which on there are kernels: Turing's, as its documentation says."""
 APART_FROM = 1024
 """Rows before a tree from which on they are read apart from it, without a mask.
 
@@ -41,36 +40,9 @@ A guess: where the mask begins to cost more than a second call has not been meas
 
 
 def require_flashinfer(device: torch.device) -> Any:
-    """The library, where it can run.
-
-    Raises:
-        PrerequisiteError: no CUDA device, one that is too old, or a package that is not here or
-            cannot be imported.
-    """
-    if device.type != "cuda":
-        raise PrerequisiteError(
-            f"attention = flashinfer runs on CUDA devices, and the target is on {device}",
-            "leave target.attention out, or set target.device = cuda",
-        )
-    if (capability := torch.cuda.get_device_capability(device)) < OLDEST:
-        raise PrerequisiteError(
-            f"FlashInfer has no kernels for {torch.cuda.get_device_name(device)}, of compute "
-            f"capability {_dotted(capability)}: it begins at {_dotted(OLDEST)}",
-            "leave target.attention out",
-        )
-    try:
-        import flashinfer
-    except ImportError as error:
-        raise PrerequisiteError(
-            f"FlashInfer cannot be imported: {error}", "pip install 'specbench-llm[gpu]'"
-        ) from error
-    except (OSError, RuntimeError) as error:
-        # Its shared libraries and its look for a compiler fail in ways of their own.
-        raise PrerequisiteError(
-            f"FlashInfer is installed and cannot be imported: {error}",
-            "install the build of it for torch's CUDA, or leave target.attention out",
-        ) from error
-    return flashinfer
+    """The library, where it can run; PrerequisiteError where it cannot, see ``kernel_library``."""
+    asked, instead = "attention = flashinfer", "leave target.attention out"
+    return kernel_library.require_library(kernel_library.FLASHINFER, str(device), asked, instead)
 
 
 def require_kernels(owner: str, sizes: Collection[int], dtype: torch.dtype) -> None:
@@ -299,10 +271,6 @@ class FlashInferPlan:
 
 def _listed(sizes: Sequence[int]) -> str:
     return ", ".join(map(str, sizes))
-
-
-def _dotted(capability: tuple[int, int]) -> str:
-    return ".".join(map(str, capability))
 
 
 def _left(window: int | None) -> int:
