@@ -11,7 +11,7 @@ from specbench.decoding.noise import first_token_uniforms, step_uniforms
 from specbench.decoding.protocols import Drafter, Rule, Target
 from specbench.decoding.rows import refuse_broken
 from specbench.decoding.sampling import draw
-from specbench.decoding.schedule import IN_ORDER, Schedule
+from specbench.decoding.schedule import IN_ORDER, Judged, Schedule
 from specbench.decoding.sequence import Sequence as DecodedSequence
 from specbench.decoding.timing import TickRecorder
 
@@ -91,7 +91,8 @@ class DecodeLoop:
             inputs = (draft.tree, draft.trials, target_rows, draft.laws, states, uniforms)
             acceptance, kept = self._rule(*inputs)
         with clock.span("refill"):
-            seen = self._schedule.refill(self._drafter, rows, draft, target_rows, acceptance, taps)
+            judged = Judged(rows, draft, target_rows, acceptance, taps)
+            seen = self._schedule.refill(self._drafter, judged)
         with clock.span("commit"):
             emitted = commit_step(
                 rows, seen.draft, seen.acceptance, self._target, self._k, clock.index, clock.now()

@@ -39,6 +39,25 @@ class RunsAhead(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A step from its draft to its verdict, both where they were made.
+
+    Attributes:
+        rows: the batch.
+        draft: what was verified.
+        target_rows: what it was judged by.
+        acceptance: the verdict.
+        taps: hidden states of the verified rows.
+    """
+
+    rows: Rows
+    draft: Draft
+    target_rows: TargetRows
+    acceptance: Acceptance
+    taps: Taps
+
+
 class Schedule(Protocol):
     """How a step goes on from the target's rows."""
 
@@ -46,15 +65,7 @@ class Schedule(Protocol):
         """Look at the rows before they are judged, if it is time. Raises ``BrokenRowsError``."""
         ...
 
-    def refill(
-        self,
-        drafter: Drafter,
-        rows: Rows,
-        draft: Draft,
-        target_rows: TargetRows,
-        acceptance: Acceptance,
-        taps: Taps,
-    ) -> Outcome:
+    def refill(self, drafter: Drafter, step: Judged) -> Outcome:
         """Learn the outcome and let the drafter keep up with it. Raises ``BrokenRowsError``."""
         ...
 
@@ -71,18 +82,10 @@ class InOrder:
                 raise BrokenRowsError(broken, "draft")
         refuse_broken(rows)
 
-    def refill(
-        self,
-        drafter: Drafter,
-        rows: Rows,
-        draft: Draft,
-        target_rows: TargetRows,
-        acceptance: Acceptance,
-        taps: Taps,
-    ) -> Outcome:
+    def refill(self, drafter: Drafter, step: Judged) -> Outcome:
         """Read, then refill."""
-        seen = outcome(draft, acceptance)
-        drafter.observe(rows, seen.draft, target_rows.places, seen.acceptance, taps)
+        seen = outcome(step.draft, step.acceptance)
+        _observe(drafter, step, seen)
         return seen
 
 
@@ -104,23 +107,22 @@ class Overlapped:
         if not draft.tree.chain:
             refuse_broken(rows)
 
-    def refill(
-        self,
-        drafter: Drafter,
-        rows: Rows,
-        draft: Draft,
-        target_rows: TargetRows,
-        acceptance: Acceptance,
-        taps: Taps,
-    ) -> Outcome:
+    def refill(self, drafter: Drafter, step: Judged) -> Outcome:
         """Queue the copy, then the pass, then wait for the copy."""
-        waiting = outcome_later(draft, acceptance, target_rows.sound(), self.read)
+        waiting = outcome_later(step.draft, step.acceptance, step.target_rows.sound(), self.read)
         # A method that most drafters do not have: one that looks words up has no pass to queue.
         runner = cast(RunsAhead, drafter) if hasattr(drafter, "ahead") else None
-        gone = runner is not None and runner.ahead(rows, draft, acceptance, taps)
+        gone = runner is not None and runner.ahead(
+            step.rows, step.draft, step.acceptance, step.taps
+        )
         seen = waiting()
         if runner is not None and gone:
-            runner.catch_up(rows, seen)
+            runner.catch_up(step.rows, seen)
         else:
-            drafter.observe(rows, seen.draft, target_rows.places, seen.acceptance, taps)
+            _observe(drafter, step, seen)
         return seen
+
+
+def _observe(drafter: Drafter, step: Judged, seen: Outcome) -> None:
+    """Let the drafter keep up with what is known."""
+    drafter.observe(step.rows, seen.draft, step.target_rows.places, seen.acceptance, step.taps)

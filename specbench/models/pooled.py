@@ -64,7 +64,13 @@ class Pooled:
         return self.attention.plan(self.pool, self.owner, batch)
 
     def compute(
-        self, how: Hashable, batch: PackedBatch, run: Run, hidden: Tensor | None = None
+        self,
+        how: Hashable,
+        batch: PackedBatch,
+        run: Run,
+        hidden: Tensor | None = None,
+        *,
+        fresh: bool = False,
     ) -> Outputs:
         """One forward, replayed where its shape was captured.
 
@@ -73,6 +79,7 @@ class Pooled:
             batch: as ``pack`` makes it.
             run: the forward, on tensors on the pool's device.
             hidden: a further input per token.
+            fresh: of heads, see ``heads.packed.PackedHead.forward``.
 
         Raises:
             SpecbenchError: a forward that other processes share, whatever went wrong in it.
@@ -82,7 +89,7 @@ class Pooled:
             if found is not None:
                 return found
         if self.leader is not None:
-            self.leader.forward(self.owner, batch, hidden, how is True)
+            self.leader.forward(self.owner, batch, hidden, fresh)
         batch = batch.to(self.pool.device)
         plan = self.plan(batch)
         try:

@@ -15,9 +15,9 @@ def counts(folder: Path, texts: Sequence[str]) -> tuple[list[int], bool]:
     """Tokens of each text without special ones, and whether they were counted or are a guess."""
     file = folder / TOKENIZER_FILES[0]
     if file.is_file():
-        try:
-            from tokenizers import Tokenizer
+        from tokenizers import Tokenizer
 
+        try:
             tokenizer = Tokenizer.from_file(str(file))
         except Exception:  # the package raises nothing narrower; loading will say what is wrong
             pass

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +21,17 @@ from specbench.decoding.rows import TargetRows
 from specbench.decoding.tree import TokenTree, Trials
 from specbench.models.graphs.captured import FAILURES, Graphs, first_line
 from specbench.models.graphs.record import Replay
+
+
+class Given(NamedTuple):
+    """What a rule judges; see ``Rule.__call__``."""
+
+    tree: TokenTree
+    trials: Trials
+    rows: TargetRows
+    laws: DraftLaws
+    states: States
+    uniforms: Uniforms
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,37 +90,27 @@ class CapturedRule:
         uniforms: Uniforms,
     ) -> tuple[Acceptance, States]:
         """Judge a batch."""
-        found = self._find(tree, trials, rows, laws, states, uniforms)
-        if found is None:
-            return self._rule(tree, trials, rows, laws, states, uniforms)
-        return found(tree, rows, laws, uniforms), states
+        given = Given(tree, trials, rows, laws, states, uniforms)
+        found = self._find(given)
+        return self._rule(*given) if found is None else (found(given), states)
 
-    def _find(
-        self,
-        tree: TokenTree,
-        trials: Trials,
-        rows: TargetRows,
-        laws: DraftLaws,
-        states: States,
-        uniforms: Uniforms,
-    ) -> CapturedVerdict | None:
+    def _find(self, given: Given) -> CapturedVerdict | None:
         """The capture that judges this batch, made now if it is time."""
-        shape = shape_of(tree, rows, laws)
+        shape = shape_of(given)
         if shape is None:
             return None
         if self._graphs.capturing and shape not in self._captured:
             try:
-                self._captured[shape] = CapturedVerdict(
-                    self._rule, self._graphs, tree, trials, rows, laws, states, uniforms
-                )
+                self._captured[shape] = CapturedVerdict(self._rule, self._graphs, given)
             except FAILURES as error:
                 self._captured[shape] = None
                 self._graphs.failed[first_line(error)] += 1
         return self._captured.get(shape)
 
 
-def shape_of(tree: TokenTree, rows: TargetRows, laws: DraftLaws) -> Shape | None:
+def shape_of(given: Given) -> Shape | None:
     """The shape of a batch that can be captured; None for any other."""
+    tree, rows = given.tree, given.rows
     settings = set(rows.sampling)
     even = tree.chain and len(set(tree.counts)) == 1 and tree.counts[0] == tree.width
     if not even or len(settings) != 1 or rows.penalised:
@@ -118,7 +120,7 @@ def shape_of(tree: TokenTree, rows: TargetRows, laws: DraftLaws) -> Shape | None
         tree.width,
         rows.raw.shape[1],
         rows.raw.dtype,
-        isinstance(laws, DenseLaws),
+        isinstance(given.laws, DenseLaws),
         settings.pop(),
     )
 
@@ -129,21 +131,12 @@ class CapturedVerdict:
     Args:
         rule: recorded.
         graphs: records it.
-        tree, trials, rows, laws, states, uniforms: a batch of the shape. What is the same for all
-            of them (parents, the order of trials, where rows lie) is taken from it.
+        given: a batch of the shape. What is the same for all of them (parents, the order of
+            trials, where rows lie) is taken from it.
     """
 
-    def __init__(
-        self,
-        rule: Rule,
-        graphs: Graphs,
-        tree: TokenTree,
-        trials: Trials,
-        rows: TargetRows,
-        laws: DraftLaws,
-        states: States,
-        uniforms: Uniforms,
-    ) -> None:
+    def __init__(self, rule: Rule, graphs: Graphs, given: Given) -> None:
+        tree, trials, rows, laws, states, uniforms = given
         self._ids = tree.ids.clone()
         self._logits = rows.raw.clone()
         self._laws = laws.rows.clone() if isinstance(laws, DenseLaws) else None
@@ -163,14 +156,12 @@ class CapturedVerdict:
 
         self._replay: Replay = graphs.record(judge)
 
-    def __call__(
-        self, tree: TokenTree, rows: TargetRows, laws: DraftLaws, uniforms: Uniforms
-    ) -> Acceptance:
+    def __call__(self, given: Given) -> Acceptance:
         """The verdict over a batch of this shape; a copy."""
-        self._ids.copy_(tree.ids)
-        self._logits.copy_(rows.raw)
-        if self._laws is not None and isinstance(laws, DenseLaws):
-            self._laws.copy_(laws.rows)
-        for field in fields(uniforms):
-            getattr(self._uniforms, field.name).copy_(getattr(uniforms, field.name))
+        self._ids.copy_(given.tree.ids)
+        self._logits.copy_(given.rows.raw)
+        if self._laws is not None and isinstance(given.laws, DenseLaws):
+            self._laws.copy_(given.laws.rows)
+        for field in fields(given.uniforms):
+            getattr(self._uniforms, field.name).copy_(getattr(given.uniforms, field.name))
         return Acceptance(*(part.clone() for part in self._replay()))

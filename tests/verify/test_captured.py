@@ -10,7 +10,7 @@ from specbench.decoding.rows import TargetRows
 from specbench.decoding.sampling import RowContext
 from specbench.decoding.tree import TrialKind, chain, chain_trials
 from specbench.models.graphs.captured import Graphs
-from specbench.verify.captured import CapturedRule, shape_of
+from specbench.verify.captured import CapturedRule, Given, shape_of
 from tests.models.recorded import TracedRecorder
 from tests.queued import DEVICE, Queued
 from tests.verify.judged import RULES, B, N, V, batch, same
@@ -81,7 +81,7 @@ def test_other_batches_are_judged_eagerly():
     graphs = Graphs(recorder, capturing=True)
     captured = CapturedRule(rule, graphs)
     ragged = batch(Sampling(0.8), True, 1, (2, 1, 0))
-    assert shape_of(ragged[0], ragged[2], ragged[3]) is None
+    assert shape_of(Given(*ragged)) is None
     same(captured(*ragged)[0], rule(*ragged)[0])
     mixed = list(batch(Sampling(0.8), True, 1))
     settings = [Sampling(0.8)] * (2 * (N + 1)) + [Sampling(0.5)] * (N + 1)

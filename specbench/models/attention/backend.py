@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -28,6 +29,24 @@ class Plan(Protocol):
     ) -> Tensor:
         """Attend; query [1, Hq, T, D], key and value [1, Hkv, T, D]; returns [1, T, Hq, D]."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What forwards of one shape have in common.
+
+    Attributes:
+        pool, owner: whose storage is used.
+        bucket: the shape, of R seats and W tokens of each.
+        positions, slabs, places: int64 [R * W] of the tokens, filled anew before every forward.
+    """
+
+    pool: KVPool
+    owner: str
+    bucket: Bucket
+    positions: Tensor
+    slabs: Tensor
+    places: Tensor
 
 
 class StaticPlan(Plan, Protocol):
@@ -63,21 +82,8 @@ class Attention(Protocol):
         """How many seats a static forward of requests at these slabs needs, and theirs."""
         ...
 
-    def static(
-        self,
-        pool: KVPool,
-        owner: str,
-        bucket: Bucket,
-        positions: Tensor,
-        slabs: Tensor,
-        places: Tensor,
-    ) -> StaticPlan:
-        """Plan forwards of one shape.
-
-        Args:
-            bucket: the shape, of R seats and W tokens.
-            positions, slabs, places: int64 [R * W], filled anew before every forward.
-        """
+    def static(self, fixed: Fixed) -> StaticPlan:
+        """Plan forwards of one shape."""
         ...
 
 

@@ -20,10 +20,10 @@ from torch import Tensor
 from specbench.decoding.transfer import passed, to_device
 from specbench.errors import PrerequisiteError
 from specbench.models import kernel_library
-from specbench.models.attention.backend import StaticPlan
+from specbench.models.attention.backend import Fixed, StaticPlan
 from specbench.models.attention.paged import PAGE, PageTable, as_pages, page_table, query_indptr
 from specbench.models.attention.sight import is_narrow, visible_rows, visible_tail
-from specbench.models.graphs.buckets import Bucket, seats
+from specbench.models.graphs.buckets import seats
 from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import PackedBatch, Segment
 
@@ -91,19 +91,11 @@ class FlashInfer:
         """One behind the other: pages are read wherever they lie."""
         return seats(len(slabs), pool.slabs), list(range(len(slabs)))
 
-    def static(
-        self,
-        pool: KVPool,
-        owner: str,
-        bucket: Bucket,
-        positions: Tensor,
-        slabs: Tensor,
-        places: Tensor,
-    ) -> StaticPlan:
+    def static(self, fixed: Fixed) -> StaticPlan:
         """Plan forwards of one shape."""
         from specbench.models.attention.flashinfer_static import static_plan
 
-        return static_plan(self, pool, owner, bucket, positions, slabs, places)
+        return static_plan(self, fixed)
 
     @property
     def workspace(self) -> Tensor:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from specbench.models.attention.backend import Fixed
 from specbench.models.attention.flashinfer import LAYOUT, FlashInferPlan
 from specbench.models.attention.paged import PAGE
 from specbench.models.graphs.buckets import Bucket
-from specbench.models.kv_pool import KVPool
 from specbench.models.packed_batch import PackedBatch, Segment
 
 if TYPE_CHECKING:
@@ -83,15 +83,10 @@ class StaticFlashInfer(FlashInferPlan):
         return table | {"custom_mask_buf": mask, "mask_indptr_buf": numbers(seats + 1)}
 
 
-def static_plan(
-    backend: FlashInfer,
-    pool: KVPool,
-    owner: str,
-    bucket: Bucket,
-    positions: Tensor,
-    slabs: Tensor,
-    places: Tensor,
-) -> StaticFlashInfer:
+def static_plan(backend: FlashInfer, fixed: Fixed) -> StaticFlashInfer:
     """See ``attention.backend.Attention.static``."""
-    batch = PackedBatch((), positions, positions, positions, slabs, places)
-    return StaticFlashInfer(backend, pool, owner, batch, splits=False, bucket=bucket)
+    numbers = fixed.positions
+    batch = PackedBatch((), numbers, numbers, numbers, fixed.slabs, fixed.places)
+    return StaticFlashInfer(
+        backend, fixed.pool, fixed.owner, batch, splits=False, bucket=fixed.bucket
+    )

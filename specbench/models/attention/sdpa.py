@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from specbench.models.attention.backend import Fixed
 from specbench.models.attention.sight import Sight, is_narrow, sight
 from specbench.models.attention.static import StaticSdpa
-from specbench.models.graphs.buckets import Bucket, seats
+from specbench.models.graphs.buckets import seats
 from specbench.models.kv_pool import KVPool, LayerGeometry
 from specbench.models.packed_batch import PackedBatch
 
@@ -39,17 +40,9 @@ class Sdpa:
         """A seat per slab, up to the last one that is used: keys are read where they lie."""
         return seats(max(slabs) + 1, pool.slabs), list(slabs)
 
-    def static(
-        self,
-        pool: KVPool,
-        owner: str,
-        bucket: Bucket,
-        positions: Tensor,
-        slabs: Tensor,
-        places: Tensor,
-    ) -> StaticSdpa:
+    def static(self, fixed: Fixed) -> StaticSdpa:
         """Plan forwards of one shape."""
-        return StaticSdpa(pool, owner, bucket, positions, slabs, places)
+        return StaticSdpa(fixed)
 
 
 SDPA = Sdpa()

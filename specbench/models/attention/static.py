@@ -15,9 +15,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from specbench.decoding.transfer import to_device
+from specbench.models.attention.backend import Fixed
 from specbench.models.attention.sight import visible_tail
-from specbench.models.graphs.buckets import Bucket
-from specbench.models.kv_pool import KVPool
 from specbench.models.packed_batch import Segment
 
 
@@ -25,25 +24,13 @@ class StaticSdpa:
     """See ``attention.backend.StaticPlan``.
 
     Args:
-        pool, owner: whose storage is used.
-        bucket: R, W and m.
-        positions, slabs, places: int64 [R * W], static, of the tokens.
+        fixed: what all forwards have in common.
     """
 
-    def __init__(
-        self,
-        pool: KVPool,
-        owner: str,
-        bucket: Bucket,
-        positions: Tensor,
-        slabs: Tensor,
-        places: Tensor,
-    ) -> None:
-        self._pool = pool
-        self._owner = owner
-        self._bucket = bucket
-        self._positions, self._slabs, self._places = positions, slabs, places
-        size, device = (bucket.requests, bucket.tail), pool.device
+    def __init__(self, fixed: Fixed) -> None:
+        self._fixed = fixed
+        bucket, device = fixed.bucket, fixed.pool.device
+        size = (bucket.requests, bucket.tail)
         # Rows before each tail, and the depths of the tail's rows.
         self._before = torch.zeros(bucket.requests, 1, dtype=torch.int64, device=device)
         self._depths = torch.zeros(size, dtype=torch.int64, device=device)
@@ -66,7 +53,7 @@ class StaticSdpa:
                 torch.arange(tail) if segment.depths is None else segment.depths.cpu()
             )
         before = torch.tensor([[segment.before] for segment in segments])
-        device = self._pool.device
+        device = self._fixed.pool.device
         for static, new in (
             (self._before, before),
             (self._depths, depths),
@@ -84,9 +71,9 @@ class StaticSdpa:
         window: int | None,
     ) -> Tensor:
         """Attend; query [1, Hq, R * W, D], key and value [1, Hkv, R * W, D]; see ``Plan``."""
-        new = (key[0].transpose(0, 1), value[0].transpose(0, 1))
-        keys, values = self._pool.write(self._owner, layer, self._slabs, self._places, *new)
-        seats, width = self._bucket.requests, self._bucket.width
+        fixed, new = self._fixed, (key[0].transpose(0, 1), value[0].transpose(0, 1))
+        keys, values = fixed.pool.write(fixed.owner, layer, fixed.slabs, fixed.places, *new)
+        seats, width = self._fixed.bucket.requests, self._fixed.bucket.width
         heads, size = keys.shape[1], query.shape[3]
         groups = query.shape[1] // heads
         if window not in self._masks:
@@ -107,12 +94,12 @@ class StaticSdpa:
         """bool [R, W, C]: rows that each token sees."""
         rows = torch.arange(capacity, device=self._before.device)[None]
         place = rows - self._before
-        told = (place >= 0) & (place < self._bucket.tail)
-        at = place.clamp(0, self._bucket.tail - 1)
-        tail = self._visible.gather(2, at[:, None].expand(-1, self._bucket.width, -1))
+        told = (place >= 0) & (place < self._fixed.bucket.tail)
+        at = place.clamp(0, self._fixed.bucket.tail - 1)
+        tail = self._visible.gather(2, at[:, None].expand(-1, self._fixed.bucket.width, -1))
         seen = (place < 0)[:, None] | (told[:, None] & tail)
         if window is None:
             return seen
         position = torch.where(told, self._before + self._depths.gather(1, at), rows)
-        own = self._positions.view(self._bucket.requests, -1)
+        own = self._fixed.positions.view(self._fixed.bucket.requests, -1)
         return seen & (position[:, None] > own[..., None] - window)

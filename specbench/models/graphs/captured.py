@@ -17,7 +17,7 @@ from torch import Tensor
 from specbench.decoding.timing import Forwards
 from specbench.decoding.transfer import to_device
 from specbench.errors import PrerequisiteError
-from specbench.models.attention.backend import Attention, Plan
+from specbench.models.attention.backend import Attention, Fixed, Plan
 from specbench.models.graphs.buckets import Bucket, bucket_of, seats, smallest, why_eager
 from specbench.models.graphs.padding import idle, padded
 from specbench.models.graphs.record import CudaRecorder, Outputs, Record, Replay
@@ -217,7 +217,8 @@ class CapturedForward:
         like = work.hidden
         self._hidden = None if like is None else like.new_zeros(tokens, like.shape[1])
         positions, slabs, places = self._numbers.unbind()
-        self._plan = place.attention.static(place.pool, owner, bucket, positions, slabs, places)
+        fixed = Fixed(place.pool, owner, bucket, positions, slabs, places)
+        self._plan = place.attention.static(fixed)
         self._replay: Replay | None = None
 
     def capture(self, record: Record) -> None:

@@ -127,7 +127,7 @@ class PackedHead(Pooled):
             logits = self._widen(self.head.logits(states[logit_rows]))
             return logits, self.head.recycle(states, entering)
 
-        logits, left = self.compute(fresh, batch, run, hidden)
+        logits, left = self.compute(fresh, batch, run, hidden, fresh=fresh)
         return logits, left
 
     @torch.inference_mode()
