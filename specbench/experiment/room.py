@@ -11,6 +11,7 @@ import psutil
 from specbench.errors import PrerequisiteError
 from specbench.experiment.need import Reckoned, configured, reckon
 from specbench.experiment.prepare import Prepared
+from specbench.experiment.workload import Target
 from specbench.models.checkpoint import require_device, require_torch
 from specbench.models.host import free_memory, usable_memory
 from specbench.models.shapes.read import head_sizes
@@ -83,9 +84,9 @@ def require_room(prepared: Prepared) -> Room | None:
     """Check device, kernels and memory; None where there is nothing to be said of memory.
 
     Raises:
-        UsageError: not a device name.
-        PrerequisiteError: the device cannot be used, the attention back end has no kernels, or the
-            memory is too small for what is needed in any case.
+        UsageError: not a device name, or keys of [target] that exclude each other.
+        PrerequisiteError: the device cannot be used, the attention back end has no kernels, there
+            are no graphs, or the memory is too small for what is needed in any case.
     """
     experiment = prepared.experiment
     if experiment.engine not in ENGINES:
@@ -95,6 +96,7 @@ def require_room(prepared: Prepared) -> Room | None:
     if experiment.engine != "native":
         return None
     _require_attention(torch, device, prepared)
+    _require_forwards(device, experiment.target)
     memory, reckoned = memory_of(torch, device), reckon(prepared)
     if memory is None or reckoned is None:
         return None
@@ -129,6 +131,16 @@ def _require_attention(torch: Any, device: Any, prepared: Prepared) -> None:
     except PrerequisiteError:
         return
     require_kernels(target.model, sizes, getattr(torch, target.dtype))
+
+
+def _require_forwards(device: Any, target: Target) -> None:
+    """What captured and shared forwards demand; UsageError where one excludes the other."""
+    from specbench.models.graphs.captured import graphs_on
+    from specbench.models.parallel.group import required
+
+    required(target.model_dump())
+    if target.graphs:
+        graphs_on(device)
 
 
 def _too_little(prepared: Prepared, room: Room) -> PrerequisiteError:

@@ -198,6 +198,28 @@ def test_heads_without_kernels_are_refused_before_anything_loads(asked, device, 
         require_room(asked(*asked_for, shape="deepseek-v3"))
 
 
+@pytest.mark.parametrize(
+    ("settings", "code", "told"),
+    [
+        (["target.graphs=true"], 3, "target.graphs captures CUDA graphs, and the target is on cpu"),
+        (
+            ["target.graphs=true", "target.tensor_parallel=2"],
+            2,
+            "target.graphs is for a target in one process",
+        ),
+    ],
+)
+def test_what_the_device_has_not_and_what_excludes_each_other_end_a_plan(
+    asked, capsys, settings, code, told
+):
+    model = asked().experiment.target.model
+    words = ["run", "--target", model, "--suite", "mine.jsonl", "--drafter", "ngram", "--plan"]
+    for setting in settings:
+        words += ["--set", setting]
+    assert call(words) == code
+    assert told in capsys.readouterr().err
+
+
 def test_a_device_that_is_not_here_ends_a_plan(asked, capsys):
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
