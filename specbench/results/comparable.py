@@ -7,6 +7,7 @@ from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
+from specbench.catalog import nearest
 from specbench.core.manifest import UNKNOWN, Manifest
 from specbench.errors import NotComparable, UsageError
 from specbench.results.resume import differences
@@ -32,7 +33,7 @@ def require_comparable(
         The keys that were taken as equal without being known, in the order of the identity.
 
     Raises:
-        UsageError: a run is there twice.
+        UsageError: a run is there twice, or no identity has such a key.
         NotComparable: names every key that differs, with both values.
     """
     taken: dict[str, None] = {}
@@ -56,6 +57,8 @@ def _identity(manifest: Manifest, lifted: Collection[str]) -> dict[str, Any]:
     found = asdict(manifest.identity)
     for key in lifted:
         outer, _, inner = key.partition(".")
+        if outer not in found or (inner and not _settings(found[outer])):
+            raise UsageError(f"{key} is no key of a run's identity", nearest(key, list(found)))
         if inner:
             found[outer] = [
                 {name: value for name, value in entry.items() if name != inner}
@@ -64,6 +67,11 @@ def _identity(manifest: Manifest, lifted: Collection[str]) -> dict[str, Any]:
         else:
             found.pop(outer)
     return found
+
+
+def _settings(value: object) -> bool:
+    """Whether a value of an identity has keys of its own, by temperature."""
+    return isinstance(value, list | tuple) and all(isinstance(entry, dict) for entry in value)
 
 
 def _refuse(

@@ -289,6 +289,12 @@ class TestTwoRuns:
         (found,) = run(two[0], changed, allowed=["dtype", "device"])
         assert found.notes[0] == "allowed to differ: dtype, device"
 
+    @pytest.mark.parametrize("key", ["engine", "dtyp", "dtype.bits", "samplings.top_p"])
+    def test_a_key_that_no_identity_has_is_refused(self, two, key):
+        with pytest.raises(UsageError, match="is no key of a run's identity") as refused:
+            run(*two, allowed=[key])
+        assert "dtype" in refused.value.hint
+
     def test_nothing_in_common(self, two):
         rows = two[1].rows.assign(item=[f"x{n}" for n in range(len(two[1].rows))])
         with pytest.raises(NotComparable, match="no request in common"):
