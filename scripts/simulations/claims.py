@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from specbench.results.compare.contrast import contrast
+from specbench.results.compare.contrast import contrasts
 from specbench.results.compare.joined import join
 from specbench.results.compare.measures import DEFAULT
+from specbench.results.compare.totals import totals_of
 from specbench.results.compare.verdict import Judged, Verdict, judge
 from specbench.stats.proportion import wilson
 
@@ -55,7 +56,8 @@ def compared(
         seed = (first + number) % SEEDS
         run = run_rows(Path("run"), rows, [POPULATION.name], ARMS, seed)
         joined = join(run.side("one"), run.side("other"))
-        judged.append(judge([contrast(name, joined, joined.rows, seed) for name in DEFAULT]))
+        made = [totals_of(name, joined, joined.every) for name in DEFAULT]
+        judged.append(judge(contrasts(made, seed)))
     return judged
 
 

@@ -58,19 +58,15 @@ def compare(
     from specbench.results.compare.sides import open_run
 
     first = open_run(base, out)
-    found = [
-        one
-        for name in new
-        for one in compared(
-            first,
-            open_run(name, out),
-            measures=_known(metrics),
-            by=by,
-            at=at or "",
-            allowed=allowed,
-            assume_same=assume_same,
-        )
-    ]
+    found = compared(
+        first,
+        (open_run(name, out) for name in new),
+        measures=_known(metrics),
+        by=by,
+        at=at or "",
+        allowed=allowed,
+        assume_same=assume_same,
+    )
     if form in ("csv", "json"):
         write([row for one in found for row in records(one)], form)
     elif form == "md":

@@ -12,16 +12,18 @@ bias with few groups ``stats.nested`` states.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from specbench.core.quantity import Quantity, nothing
 from specbench.stats.nested import nested_counts, several
-from specbench.stats.resamples import Array, Statistic, drawn, drawn_totals, of_totals, totals
-from specbench.stats.studentized import studentized_bounds
+from specbench.stats.ratios import MEAN, QUOTIENT, RATIO_OF_RATIOS, Array, Form, Ratios
+from specbench.stats.resamples import Sums, drawn, totals
+from specbench.stats.studentized import products, studentized_bounds
 
 LEVEL = 0.95
 RESAMPLES = 4999
@@ -33,8 +35,6 @@ BY_UNITS = ""
 """Method that goes by the number of units."""
 METHODS = ("t", "BCa", "percentile")
 """Each falls back to the next where it is undefined."""
-RATIO = (0.0, math.inf)
-ANYTHING = (-math.inf, math.inf)
 UNOBSERVED = "no interval: resamples without observations"
 
 
@@ -66,16 +66,11 @@ def total_ratio(
     if not held.any():
         return nothing(empty, unit)
     columns = (top[held], bottom[held])
+    statistic = MEAN if (columns[0] < 0).any() else QUOTIENT
     if groups is not None and several(kept := _labels(groups, held)):
-        return _nested(columns, quotient, kept, seed, unit, level)
-    return interval(columns, quotient, seed, unit, level, method, within=_range(*columns, unit))
-
-
-def _range(top: Array, bottom: Array, unit: str) -> tuple[float, float]:
-    """What the ratio cannot leave: nothing negative, and no share above 1."""
-    if (top < 0).any():
-        return ANYTHING
-    return RATIO if unit != "1" or (top > bottom).any() else (0.0, 1.0)
+        return _nested(columns, statistic, kept, seed, unit, level)
+    share = statistic is QUOTIENT and unit == "1" and not (columns[0] > columns[1]).any()
+    return interval(columns, statistic, seed, unit, level, method, most=1.0 if share else math.inf)
 
 
 def ratio_interval(
@@ -109,46 +104,28 @@ def ratio_interval(
         return nothing("no paired unit", unit)
     if any(column.sum() == 0.0 for column in columns[1:]):
         return nothing("a total of the ratio is zero", unit)
-    return grouped_interval(columns, ratio_of_ratios, seed, unit, level, method, groups)
+    return grouped_interval(columns, RATIO_OF_RATIOS, seed, unit, level, method, groups)
 
 
 def grouped_interval(
-    columns: tuple[Array, ...],
-    statistic: Statistic,
+    columns: Sequence[Array],
+    statistic: Ratios,
     seed: int,
     unit: str,
     level: float = LEVEL,
     method: str = BY_UNITS,
     groups: ArrayLike | None = None,
+    sums: Sums | None = None,
 ) -> Quantity:
-    """``interval`` of a ratio where units are of one group, else groups are resampled before units.
+    """``interval`` where units are of one group, else groups are resampled before units.
 
     Args:
         groups: label of each unit's group (start of the server); None or one label = one level.
+        sums: of ``resampled``, read where units are of one group.
     """
     if groups is not None and several(kept := _labels(groups, np.full(len(columns[0]), True))):
         return _nested(columns, statistic, kept, seed, unit, level)
-    return interval(columns, statistic, seed, unit, level, method, within=RATIO)
-
-
-def ratio_of_ratios(num_a: Array, den_a: Array, num_b: Array, den_b: Array, axis: int = -1) -> Any:
-    """The statistic of ``ratio_interval`` along ``axis``."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return quotient(num_a, den_a, axis) / quotient(num_b, den_b, axis)
-
-
-def difference_of_totals(
-    num_a: Array, den_a: Array, num_b: Array, den_b: Array, axis: int = -1
-) -> Any:
-    """sum num_a / sum den_a - sum num_b / sum den_b along ``axis``."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return quotient(num_a, den_a, axis) - quotient(num_b, den_b, axis)
-
-
-def quotient(num: Array, den: Array, axis: int = -1) -> Any:
-    """sum num / sum den along ``axis``: a ratio of totals."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return num.sum(axis=axis) / den.sum(axis=axis)
+    return interval(columns, statistic, seed, unit, level, method, sums=sums)
 
 
 def unit_columns(*arrays: ArrayLike) -> tuple[Array, ...]:
@@ -168,8 +145,8 @@ def _labels(groups: ArrayLike, held: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def _nested(
-    columns: tuple[Array, ...],
-    statistic: Statistic,
+    columns: Sequence[Array],
+    statistic: Ratios,
     groups: NDArray[Any],
     seed: int,
     unit: str,
@@ -179,7 +156,7 @@ def _nested(
     if units < FEWEST_UNITS:
         return Quantity(value, unit, n=units, method=_too_few(units))
     times = nested_counts(groups, RESAMPLES, np.random.default_rng(seed))
-    found = of_totals(statistic, totals(times, columns))
+    found = statistic.at(totals(times, columns))
     if not np.isfinite(found).all():
         return Quantity(value, unit, n=units, method=UNOBSERVED)
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
@@ -191,35 +168,53 @@ def _too_few(units: int) -> str:
     return f"no interval: {units} independent units, {FEWEST_UNITS} are needed"
 
 
+def resampled(asked: Sequence[Sequence[Array]], seed: int) -> Sums:
+    """What ``interval`` reads of several statistics, each of as many units, in one product.
+
+    Args:
+        asked: columns of each statistic, one entry per unit; at least one statistic.
+        seed: seed of the resampling.
+    """
+    units = len(asked[0][0])
+    needed = [column for columns in asked for column in columns]
+    if method_for(units) == "t":
+        needed += [product for columns in asked for product in products(columns)]
+    return Sums(drawn(units, RESAMPLES, seed), needed)
+
+
 def interval(
-    columns: tuple[Array, ...],
-    statistic: Statistic,
+    columns: Sequence[Array],
+    statistic: Ratios,
     seed: int,
     unit: str,
     level: float,
     method: str = BY_UNITS,
     what: str = "",
-    within: tuple[float, float] = ANYTHING,
+    most: float = math.inf,
+    sums: Sums | None = None,
 ) -> Quantity:
     """A statistic of columns with its bootstrap interval over units.
 
     Args:
-        statistic: of the columns' totals, along the axis of units.
+        statistic: a product of ratios, none of them negative, or a sum.
         method: of ``METHODS``, or by the number of units.
         what: words for the method's name: what the interval is of.
-        within: least and largest value that the statistic can have.
+        most: largest value that the statistic can have.
+        sums: of ``resampled``, made with this seed; None: they are made here.
     """
     value, units = float(statistic(*columns)), len(columns[0])
     if units < FEWEST_UNITS:
         return Quantity(value, unit, n=units, method=_too_few(units))
     tries = METHODS[METHODS.index(method or method_for(units)) :]
+    sums = sums or resampled([columns], seed)
     for place, attempt in enumerate(tries):
-        low, high = _bounds(columns, statistic, seed, level, attempt, within[0] >= 0)
+        low, high = _bounds(columns, statistic, sums, level, attempt)
         if np.isfinite(low) and np.isfinite(high):
             name = f"bootstrap-{attempt}{what} over {units} units"
             if place:
                 name += f" ({', '.join(tries[:place])} undefined)"
-            low, high = max(low, within[0]), min(high, within[1])
+            least = 0.0 if statistic.form is Form.PRODUCT else -math.inf
+            low, high = max(low, least), min(high, most)
             return Quantity(value, unit, low, high, level, units, name)
     return Quantity(value, unit, n=units, method=UNOBSERVED)
 
@@ -230,20 +225,13 @@ def method_for(units: int) -> str:
 
 
 def _bounds(
-    columns: tuple[Array, ...],
-    statistic: Statistic,
-    seed: int,
-    level: float,
-    method: str,
-    positive: bool,
+    columns: Sequence[Array], statistic: Ratios, sums: Sums, level: float, method: str
 ) -> tuple[float, float]:
-    sums = drawn_totals(columns, RESAMPLES, seed)
-    found = of_totals(statistic, sums)
+    found = statistic.at(sums.of(columns))
     if not np.isfinite(found).all():
         return math.nan, math.nan
     if method == "t":
-        counts = drawn(len(columns[0]), RESAMPLES, seed)
-        return studentized_bounds(columns, statistic, counts, sums, level, positive)
+        return studentized_bounds(columns, statistic, sums, level)
     ends = np.array([(1 - level) / 2, (1 + level) / 2])
     if method == "BCa":
         ends = _corrected(columns, statistic, found, ends)
@@ -253,19 +241,17 @@ def _bounds(
     return float(low), float(high)
 
 
-def _corrected(
-    columns: tuple[Array, ...], statistic: Statistic, found: Array, ends: Array
-) -> Array:
+def _corrected(columns: Sequence[Array], statistic: Ratios, found: Array, ends: Array) -> Array:
     """Shares of the resamples below the ends of a BCa interval; nan where it is undefined.
 
     Efron and Tibshirani 1993, equations 14.10, 14.14 and 14.15.
     """
     value = float(statistic(*columns))
     below = (np.count_nonzero(found < value) + np.count_nonzero(found <= value)) / (2 * len(found))
-    left_out = of_totals(statistic, [column.sum() - column for column in columns])
+    left_out = statistic.at([column.sum() - column for column in columns])
     away = left_out.mean() - left_out
     with np.errstate(divide="ignore", invalid="ignore"):
         acceleration = (away**3).sum() / (6 * (away**2).sum() ** 1.5)
-        bias = stats.norm.ppf(below)
-        moved = bias + stats.norm.ppf(ends)
-        return np.asarray(stats.norm.cdf(bias + moved / (1 - acceleration * moved)))
+        bias = special.ndtri(below)
+        moved = bias + special.ndtri(ends)
+        return np.asarray(special.ndtr(bias + moved / (1 - acceleration * moved)))

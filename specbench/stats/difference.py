@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specbench.core.quantity import Quantity, nothing
-from specbench.stats.bootstrap import LEVEL, difference_of_totals, interval, unit_columns
+from specbench.stats.bootstrap import LEVEL, interval, unit_columns
+from specbench.stats.ratios import DIFFERENCE
 
 
 def difference_of_ratios(
@@ -39,4 +40,4 @@ def difference_of_ratios(
         return nothing("a denominator is zero", unit)
     if np.array_equal(columns[0], columns[2]) and np.array_equal(columns[1], columns[3]):
         return Quantity(0.0, unit, n=units, method=f"no interval: equal on all {units} units")
-    return interval(columns, difference_of_totals, seed, unit, level, what=" of the difference")
+    return interval(columns, DIFFERENCE, seed, unit, level, what=" of the difference")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from specbench.core.quantity import Quantity
-from specbench.stats.bootstrap import difference_of_totals, unit_columns
+from specbench.stats.bootstrap import unit_columns
 from specbench.stats.power import ALPHA, POWER
+from specbench.stats.ratios import DIFFERENCE
 from specbench.stats.spread import detectable
 
 
@@ -26,4 +27,4 @@ def detectable_gap(
     The counterpart of ``stats.power.detectable_difference``, which is relative.
     """
     columns = unit_columns(numerator_a, denominator_a, numerator_b, denominator_b)
-    return detectable(columns, difference_of_totals, seed=seed, unit=unit, alpha=alpha, power=power)
+    return detectable(columns, DIFFERENCE, seed=seed, unit=unit, alpha=alpha, power=power)

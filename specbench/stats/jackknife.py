@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from specbench.stats.resamples import Array, Statistic, of_totals
+from specbench.stats.ratios import Array, Ratios
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,17 @@ class Estimate:
         return float(stats.t.isf(tail, self.effective - 1)) * self.error if known else math.inf
 
 
-def jackknife(columns: Sequence[Array], statistic: Statistic) -> Estimate:
+def jackknife(columns: Sequence[Array], statistic: Ratios) -> Estimate:
     """Delete-one jackknife (Efron and Tibshirani 1993, equation 11.5).
 
     Args:
         columns: totals, one entry per unit.
-        statistic: of the columns, along the axis of units.
+        statistic: of the columns.
     """
     units = len(columns[0])
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(statistic(*columns))
-        left_out = of_totals(statistic, [column.sum() - column for column in columns])
+        left_out = statistic.at([column.sum() - column for column in columns])
         effective = min(float(column.sum() ** 2 / (column @ column)) for column in columns)
     if units < 2 or not np.isfinite(left_out).all():
         return Estimate(value, math.inf, units, effective)

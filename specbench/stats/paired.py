@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from specbench.stats.bootstrap import quotient, unit_columns
-from specbench.stats.resamples import Array, Statistic, of_totals, swaps, totals
+from specbench.stats.bootstrap import unit_columns
+from specbench.stats.ratios import QUOTIENT, Array, Ratios
+from specbench.stats.resamples import Sums, all_swaps, swaps
 
 RESAMPLES = 9999
 ROUNDING = 1e-12
@@ -32,11 +33,16 @@ def permutation_ratio(
     """
     first = unit_columns(numerator_a, denominator_a)
     second = unit_columns(numerator_b, denominator_b)
-    return permutation_statistic(first, second, quotient, seed=seed)
+    return permutation_statistic(first, second, QUOTIENT, seed=seed)
 
 
 def permutation_statistic(
-    a: Sequence[Array], b: Sequence[Array], statistic: Statistic, *, seed: int
+    a: Sequence[Array],
+    b: Sequence[Array],
+    statistic: Ratios,
+    *,
+    seed: int,
+    sums: Sums | None = None,
 ) -> float:
     """Two-sided p-value of "a statistic is the same of both arms", swapping them inside each unit.
 
@@ -44,14 +50,27 @@ def permutation_statistic(
 
     Args:
         a, b: columns of one entry per unit, the same ones of both arms.
-        statistic: of an arm's columns, along the axis of units; positive.
+        statistic: of an arm's columns; a product, which is positive.
+        sums: of ``swapped``, made with this seed; None: they are made here.
     """
+    both = statistic.over(statistic).log
+    return _swap_test(a, b, lambda mine, others: both.at([*mine, *others]), seed, sums)
 
-    def log_ratio(mine: Sequence[Array], others: Sequence[Array]) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log(of_totals(statistic, mine) / of_totals(statistic, others))
 
-    return _swap_test(a, b, log_ratio, seed)
+def swapped(asked: Sequence[tuple[Sequence[Array], Sequence[Array]]], seed: int) -> Sums:
+    """What ``permutation_statistic`` reads of several pairs of arms, in one product.
+
+    Args:
+        asked: columns of both arms, all of one number of units; at least one of these.
+        seed: seed of the swaps.
+    """
+    rows = swaps(len(asked[0][0][0]), RESAMPLES, seed)
+    return Sums(rows, [moved for a, b in asked for moved in _moved(a, b)])
+
+
+def _moved(a: Sequence[Array], b: Sequence[Array]) -> list[Array]:
+    """What a swap of a unit adds to the totals of a, and takes off those of b."""
+    return [other - one for one, other in zip(a, b, strict=True)]
 
 
 def permutation_mean_difference(a: ArrayLike, b: ArrayLike, *, seed: int) -> float:
@@ -77,6 +96,7 @@ def _swap_test(
     b: Sequence[Array],
     difference: Callable[[Sequence[Array], Sequence[Array]], Array],
     seed: int,
+    sums: Sums | None = None,
 ) -> float:
     """p-value of a difference of two sides' totals, 0 where nothing differs.
 
@@ -86,16 +106,13 @@ def _swap_test(
     units = len(a[0])
     if units < 2:
         return 1.0  # one swap and its mirror image: nothing can be shown
-    rows, every = swaps(units, RESAMPLES, seed)
-    moved = totals(rows, [other - one for one, other in zip(a, b, strict=True)])
+    moved = (sums or swapped([(a, b)], seed)).of(_moved(a, b))
     mine = [one.sum() + shift for one, shift in zip(a, moved, strict=True)]
     others = [other.sum() - shift for other, shift in zip(b, moved, strict=True)]
     found = difference(mine, others)
-    (seen,) = difference(
-        [one.sum(keepdims=True) for one in a], [other.sum(keepdims=True) for other in b]
-    )
+    seen = difference([one.sum() for one in a], [other.sum() for other in b])
     # Sums of the same numbers in another order are the same number.
     slack = ROUNDING * abs(float(seen))
-    added = 0 if every else 1
+    added = 0 if all_swaps(units, RESAMPLES) else 1
     beyond = [np.count_nonzero(found <= seen + slack), np.count_nonzero(found >= seen - slack)]
     return float(min(1.0, 2 * (min(beyond) + added) / (len(found) + added)))

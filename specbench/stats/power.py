@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from specbench.core.quantity import Quantity
-from specbench.stats.bootstrap import ratio_of_ratios, unit_columns
-from specbench.stats.resamples import Array
+from specbench.stats.bootstrap import unit_columns
+from specbench.stats.ratios import RATIO_OF_RATIOS
 from specbench.stats.spread import detectable
 
 ALPHA = 0.05
@@ -38,10 +36,6 @@ def detectable_difference(
     """
     columns = unit_columns(numerator_a, denominator_a, numerator_b, denominator_b)
     found = detectable(
-        columns, _log_ratio, seed=seed, unit="1", alpha=alpha, power=power, groups=groups
+        columns, RATIO_OF_RATIOS.log, seed=seed, unit="1", alpha=alpha, power=power, groups=groups
     )
     return replace(found, value=math.expm1(found.number())) if found.known else found
-
-
-def _log_ratio(*totals: Array) -> Any:
-    return np.log(ratio_of_ratios(totals[0], totals[1], totals[2], totals[3]))

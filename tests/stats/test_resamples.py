@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from specbench.stats.bootstrap import ratio_interval, ratio_of_ratios
+from specbench.stats.bootstrap import ratio_interval
 from specbench.stats.paired import permutation_mean_difference, permutation_ratio
-from specbench.stats.resamples import drawn, swaps, totals
+from specbench.stats.ratios import RATIO_OF_RATIOS
+from specbench.stats.resamples import Sums, all_swaps, drawn, swaps, totals
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def test_intervals_are_scipys_up_to_chance(columns, method, level):
     found = ratio_interval(*columns, seed=1, method=method, level=level)
     theirs = stats.bootstrap(
         columns,
-        ratio_of_ratios,
+        RATIO_OF_RATIOS,
         paired=True,
         vectorized=True,
         n_resamples=20000,
@@ -72,10 +73,10 @@ def test_few_units_are_enumerated():
     ]
     expected = 2 * min(sum(x >= seen for x in signed), sum(x <= seen for x in signed)) / 16
     assert permutation_mean_difference(a, b, seed=0) == pytest.approx(expected)
-    rows, every = swaps(4, 100, 0)
-    assert every
-    assert len({tuple(row) for row in rows}) == 16
-    assert not swaps(7, 100, 0)[1]
+    assert all_swaps(4, 100)
+    assert len({tuple(row) for row in swaps(4, 100, 0)}) == 16
+    assert not all_swaps(7, 100)
+    assert len(swaps(7, 100, 0)) == 100
 
 
 def test_every_resample_has_as_many_units():
@@ -93,3 +94,10 @@ def test_totals_in_blocks_are_totals(monkeypatch):
     monkeypatch.setattr("specbench.stats.resamples.BLOCK", 40)
     (found,) = totals(counts, [column])
     assert found.tolist() == [float(row @ column) for row in counts]
+
+
+def test_totals_of_many_columns_are_those_of_each():
+    counts, columns = drawn(9, 50, 3), list(np.random.default_rng(1).integers(0, 99, (4, 9)) / 1.0)
+    sums = Sums(counts, [*columns, columns[0].copy()])
+    for column, found in zip(columns, sums.of(columns), strict=True):
+        assert found.tolist() == [float(row @ column) for row in counts]

@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from specbench.stats.bootstrap import quotient
 from specbench.stats.jackknife import Estimate, jackknife
+from specbench.stats.ratios import QUOTIENT
 from specbench.stats.spending import added, spent
 
 LOOKS = 5
@@ -26,7 +26,7 @@ def test_the_last_look_has_what_is_left_whenever_it_comes():
 
 def test_of_a_mean_the_jackknife_is_the_textbook_error():
     values = np.array([1.0, 2.0, 4.0, 9.0])
-    found = jackknife((values, np.ones(4)), quotient)
+    found = jackknife((values, np.ones(4)), QUOTIENT)
     # Deviations -3, -2, 0, 5: variance 38 / 3 of one, a quarter of it of the mean.
     assert found.value == 4.0
     assert found.error == pytest.approx((38 / 3 / 4) ** 0.5)
@@ -37,14 +37,10 @@ def test_of_a_mean_the_jackknife_is_the_textbook_error():
 
 
 def test_what_has_no_spread_or_no_units_to_show_one():
-    same = jackknife((np.full(9, 3.0), np.full(9, 2.0)), quotient)
+    same = jackknife((np.full(9, 3.0), np.full(9, 2.0)), QUOTIENT)
     assert same.half_width(1e-6) == 0.0
-    alone = jackknife((np.array([3.0]), np.array([2.0])), quotient)
+    alone = jackknife((np.array([3.0]), np.array([2.0])), QUOTIENT)
     assert alone.half_width(0.4) == np.inf
-
-
-def log_ratio(new, base, axis=-1):
-    return np.log(new.sum(axis=axis) / base.sum(axis=axis))
 
 
 def alarms(rng, spread_of_lengths, prompts=40, total=0.05):
@@ -57,7 +53,7 @@ def alarms(rng, spread_of_lengths, prompts=40, total=0.05):
     own = whole = False
     for number in range(1, LOOKS + 1):
         seen = prompts * number // LOOKS
-        found = jackknife((new[:seen], base[:seen]), log_ratio)
+        found = jackknife((new[:seen], base[:seen]), QUOTIENT.log)
         tail = added(total, (number - 1) / LOOKS, number / LOOKS)
         own |= found.value > found.half_width(tail)
         whole |= found.value > found.half_width(total)

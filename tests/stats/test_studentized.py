@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from specbench.stats.bootstrap import RESAMPLES, ratio_interval, total_ratio
+from specbench.stats.bootstrap import RESAMPLES, interval, ratio_interval, total_ratio
+from specbench.stats.ratios import RATIO_OF_RATIOS
 
 
 def resampled(units):
@@ -59,6 +60,48 @@ def test_of_a_ratio_of_totals_with_the_spread_of_its_residuals():
     assert [found.low, found.high] == pytest.approx(ends, rel=1e-6)
 
 
+def test_of_a_speedup_over_another_by_the_move_of_each_unit():
+    rng = np.random.default_rng(10)
+    columns = [rng.lognormal(0, 0.4, 9) for _ in range(8)]
+    signs = (1, -1, -1, 1, -1, 1, 1, -1)
+
+    def measured(drawn):
+        # Of a sum of logarithms of totals, each unit moves every one by its share.
+        totals = [column.sum(axis=-1) for column in drawn]
+        moves = sum(
+            sign * column / total[..., None]
+            for sign, column, total in zip(signs, drawn, totals, strict=True)
+        )
+        value = sum(sign * np.log(total) for sign, total in zip(signs, totals, strict=True))
+        return value, np.sqrt((moves**2).sum(axis=-1))
+
+    index = resampled(9)
+    value, spread = measured(columns)
+    half = reach(0.95, value, spread, *measured([column[index] for column in columns]))
+    found = interval(columns, RATIO_OF_RATIOS.over(RATIO_OF_RATIOS), 0, "x", 0.95)
+    assert [found.low, found.high] == pytest.approx(np.exp([value - half, value + half]), rel=1e-10)
+
+
+def test_arms_that_differ_hardly_are_measured_as_well():
+    # Ten units that differ by a millionth, which squares of tokens would hide.
+    rng = np.random.default_rng(11)
+    steps = rng.integers(10, 80, 10).astype(float)
+    other = steps * (1 + 1e-6 * rng.normal(0, 1, 10))
+
+    def measured(top, bottom):
+        value = np.log(top.sum(axis=-1)) - np.log(bottom.sum(axis=-1))
+        rest = top / top.sum(axis=-1)[..., None] - bottom / bottom.sum(axis=-1)[..., None]
+        return value, np.sqrt((rest**2).sum(axis=-1))
+
+    index = resampled(10)
+    half = reach(0.95, *measured(other, steps), *measured(other[index], steps[index]))
+    found = total_ratio(other, steps, seed=0, unit="x")
+    assert [found.low, found.high] == pytest.approx(
+        found.number() * np.exp([-half, half]), abs=1e-9
+    )
+    assert 1e-7 < half < 1e-5
+
+
 def test_a_ratio_and_its_reciprocal_say_the_same():
     times, tokens = np.random.default_rng(8).lognormal(0, 0.6, (2, 15))
     one = total_ratio(times, tokens, seed=0, unit="ms")
@@ -85,6 +128,42 @@ def test_one_unit_that_makes_the_spread_widens_it_no_more_than_two_units_would()
     found = total_ratio(sample, np.ones(16), seed=0, unit="ms")
     ends = sample.mean() * np.exp([-half, half])
     assert [found.low, found.high] == pytest.approx(ends, rel=1e-6)
+
+
+def test_one_unit_that_makes_all_of_the_spread_does_so_too():
+    # (5 / 6) ** 6 = 33 % of the resamples are without it: both arms are the same in them.
+    base, ones = np.array([4.0, 7.0, 5.0, 6.0, 4.0, 9.0]), np.ones(6)
+    new = base + np.array([0, 0, 0, 0, 0, 3])
+    moves = new / new.sum() - base / base.sum()
+    half = np.tan(0.475 * np.pi) * np.sqrt((moves**2).sum())
+    found = ratio_interval(new, ones, base, ones, seed=0)
+    assert found.method == "bootstrap-t over 6 units"
+    ends = found.number() * np.exp([-half, half])
+    assert [found.low, found.high] == pytest.approx(ends, rel=1e-9)
+    # A mean of differences that may be negative is left to another method.
+    gaps = [0, 0, -1.0, 0, 0, 0]
+    found = total_ratio(gaps, ones, seed=0, unit="points")
+    assert found.method == "bootstrap-BCa over 6 units (t undefined)"
+
+
+def test_resamples_without_the_units_that_differ_are_not_away():
+    # Two units take back from each other what they differ by; t is defined nevertheless.
+    base, ones = np.array([27.0, 29, 36, 18, 39, 29, 42, 23, 25, 28, 30, 19, 37, 40]), np.ones(14)
+    new = base.copy()
+    new[[4, 13]] += [1, -1]
+
+    def measured(top, bottom):
+        moves = top / top.sum(axis=-1)[..., None] - bottom / bottom.sum(axis=-1)[..., None]
+        return np.log(top.sum(axis=-1) / bottom.sum(axis=-1)), np.sqrt((moves**2).sum(axis=-1))
+
+    index = resampled(14)
+    with np.errstate(invalid="ignore"):
+        values, spreads = measured(new[index], base[index])
+        t = np.nan_to_num(abs(values) / spreads)
+    half = np.quantile(t, 0.95, method="inverted_cdf") * measured(new, base)[1]
+    found = ratio_interval(new, ones, base, ones, seed=0)
+    assert found.method == "bootstrap-t over 14 units"
+    assert [found.low, found.high] == pytest.approx(np.exp([-half, half]), rel=1e-9)
 
 
 def test_an_end_that_no_resample_reaches_is_left_to_bca():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from specbench.core.arm import PLAIN
 from specbench.errors import NotComparable
 from specbench.results.comparable import require_comparable
 from specbench.results.compare.at_k import Pair, pairs_at
-from specbench.results.compare.contrast import Absent, contrast, totals_of
+from specbench.results.compare.contrast import Contrast, contrasts
 from specbench.results.compare.details import DETAILS, detailed
 from specbench.results.compare.fidelity import Fidelity, fidelity, words
 from specbench.results.compare.joined import Joined, join
@@ -17,6 +17,7 @@ from specbench.results.compare.measures import DEFAULT, MEASURES
 from specbench.results.compare.scores import QUALITY, score_contrasts
 from specbench.results.compare.sides import RunRows, Side, matched, stopped_early
 from specbench.results.compare.split import ALL, Group, groups
+from specbench.results.compare.totals import Absent, Totals, totals_of
 from specbench.results.compare.verdict import Judged, judge
 
 WAY_ON = "compare runs of one experiment, or name a key that may differ with --allow KEY"
@@ -56,9 +57,30 @@ class Compared:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Unmeasured:
+    """A part before its measures are worked out: their columns, and what needs no resamples."""
+
+    group: Group
+    made: tuple[Totals | Absent, ...]
+    scores: tuple[Contrast, ...]
+    fidelity: Fidelity | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pair:
+    """A pair of arms before its measures are worked out."""
+
+    base: str
+    new: str
+    requests: int
+    parts: tuple[_Unmeasured, ...]
+    notes: tuple[str, ...]
+
+
 def compare(
     base: RunRows,
-    new: RunRows,
+    others: Iterable[RunRows],
     *,
     measures: Sequence[str],
     by: str,
@@ -66,9 +88,10 @@ def compare(
     allowed: Collection[str] = (),
     assume_same: bool = False,
 ) -> list[Compared]:
-    """Compare two runs, or two arms.
+    """Compare runs, or arms, with one.
 
     Args:
+        others: read one by one; of each the columns of its measures are kept.
         measures: of ``MEASURES``, ``speedup`` or ``quality``; empty for ``DEFAULT``.
         by: of ``split.SPLITS``, or of ``details.DETAILS``, which have measures of their own.
         at: of ``at_k.AT``, for drafts that were measured at several K; empty for arms as they are.
@@ -79,6 +102,38 @@ def compare(
         NotComparable: what was measured differs, or no request is in both.
         UsageError: it does not follow which arms are meant.
     """
+    asked = [
+        pair for new in others for pair in _pairs(base, new, measures, by, at, allowed, assume_same)
+    ]
+    made = [one for pair in asked for part in pair.parts for one in part.made]
+    found = iter(contrasts(made, base.manifest.seed))
+    return [
+        Compared(
+            pair.base,
+            pair.new,
+            pair.requests,
+            tuple(_part(part, [next(found) for _ in part.made]) for part in pair.parts),
+            pair.notes,
+        )
+        for pair in asked
+    ]
+
+
+def _part(part: _Unmeasured, found: Sequence[Contrast]) -> Part:
+    # Whether answers are as good is another question than whether they come faster.
+    return Part(part.group, (*judge(found), *judge(part.scores)), part.fidelity)
+
+
+def _pairs(
+    base: RunRows,
+    new: RunRows,
+    measures: Sequence[str],
+    by: str,
+    at: str,
+    allowed: Collection[str],
+    assume_same: bool,
+) -> list[_Pair]:
+    """What is compared of two runs."""
     notes = []
     if base.folder != new.folder:
         manifests = [base.manifest, new.manifest]
@@ -95,22 +150,22 @@ def compare(
     for one, other, joined, _ in found:
         require_requests(one, other, joined)
     return [
-        _compared(one, other, joined, measures, by, [*chosen, *notes])
+        _pair(one, other, joined, measures, by, [*chosen, *notes])
         for one, other, joined, chosen in found
     ]
 
 
 def require_requests(base: Side, new: Side, joined: Joined) -> None:
     """Raise NotComparable where no request is in both."""
-    if joined.rows.empty:
+    if not len(joined):
         raise NotComparable(
             f"{base.name} and {new.name} have no request in common", _why_nothing(joined)
         )
 
 
-def _compared(
+def _pair(
     base: Side, new: Side, joined: Joined, measures: Sequence[str], by: str, notes: Sequence[str]
-) -> Compared:
+) -> _Pair:
     seed, known, scored = base.manifest.seed, dict(MEASURES), not measures or QUALITY in measures
     names = _asked(measures or DEFAULT, base, new)
     if by in DETAILS:
@@ -118,16 +173,15 @@ def _compared(
         names, by, scored = list(known), "temperature", False
     before, after = words(base), words(new)
     parts = []
-    for group, rows in groups(joined.rows, by):
-        judged = judge([contrast(name, joined, rows, seed, known=known) for name in names])
-        # Whether answers are as good is another question than whether they come faster.
-        scores = score_contrasts(rows, seed, asked=bool(measures)) if scored else []
+    for group, places in groups(joined, by):
+        made = tuple(totals_of(name, joined, places, known) for name in names)
+        scores = score_contrasts(joined, places, seed, asked=bool(measures)) if scored else []
         told = fidelity(before.get(group), after.get(group))
-        parts.append(Part(group, (*judged, *judge(scores)), told))
-    return Compared(
+        parts.append(_Unmeasured(group, made, tuple(scores), told))
+    return _Pair(
         base.name,
         new.name,
-        len(joined.rows),
+        len(joined),
         tuple(parts),
         (*notes, *_joining(joined), *_drift(base, new, joined)),
     )
@@ -162,13 +216,13 @@ def _drift(base: Side, new: Side, joined: Joined) -> list[str]:
         ]
     plain = [_plain(side) for side in (base, new)]
     beside = join(*plain)
-    if beside.rows.empty:
+    if not len(beside):
         return ["times are of two occasions, and plain decoded no request in both"]
     notes = []
-    for group, rows in groups(beside.rows, "temperature"):
+    for group, places in groups(beside, "temperature"):
         if group.name != ALL:
             continue
-        made = totals_of(MEASURES["itl"].name, beside, rows)
+        made = totals_of(MEASURES["itl"].name, beside, places)
         if isinstance(made, Absent):
             continue
         before, after = (value.number() for value in made.values)

@@ -12,7 +12,7 @@ import pandas as pd
 from specbench.core.trace import Tick, TickKind, Trace
 from specbench.metrics.phases import covered
 from specbench.results.compare.joined import BASE, NEW, Joined
-from specbench.results.compare.measures import NS_PER_MS, Measure
+from specbench.results.compare.measures import NS_PER_MS, Measure, decode_tokens
 from specbench.results.compare.rows import KEY
 from specbench.results.compare.sides import Side
 from specbench.results.read import Recorded, read_run
@@ -29,22 +29,22 @@ def detailed(joined: Joined, base: Side, new: Side, by: str) -> tuple[Joined, di
             a phase per token.
     """
     runs = {side.folder.path: read_run(side.folder) for side in (base, new)}
-    rows, names = joined.rows, dict[str, None]()
-    for side, suffix in ((base, BASE), (new, NEW)):
-        found = _DETAILS[by](runs[side.folder.path], side.arm.name)
-        names |= dict.fromkeys(name for name in found.columns if name not in KEY)
-        renamed = found.rename(columns={n: f"{n}{suffix}" for n in found.columns if n not in KEY})
-        rows = rows.merge(renamed, on=KEY, how="left")
+    found = {
+        name: _DETAILS[by](runs[side.folder.path], side.arm.name)
+        for name, side in ((BASE, base), (NEW, new))
+    }
+    names = dict.fromkeys(str(name) for told in found.values() for name in told if name not in KEY)
     if by == POSITION:
         # Two columns per position.
         measures = [_position(place) for place in range(1, len(names) // 2 + 1)]
     else:
         measures = [_phase(name) for name in names]
-    # What a request never came to is 0 of it, and leaving the request out would choose by outcome.
-    added = [f"{name}{suffix}" for name in names for suffix in (BASE, NEW)]
-    rows = rows.reindex(columns=[*rows.columns, *(n for n in added if n not in rows)])
-    rows[added] = rows[added].fillna(0.0)
-    return replace(joined, rows=rows), {measure.name: measure for measure in measures}
+    tables = dict(joined.tables)
+    for side, told in found.items():
+        rows = tables[side].merge(told, on=KEY, how="left").reindex(columns=[*tables[side], *names])
+        # What a request never came to is 0 of it; to leave the request out is to choose by outcome.
+        tables[side] = rows.fillna(dict.fromkeys(names, 0.0))
+    return replace(joined, tables=tables), {measure.name: measure for measure in measures}
 
 
 def _position(place: int) -> Measure:
@@ -52,8 +52,8 @@ def _position(place: int) -> Measure:
         f"position {place}",
         "1",
         True,
-        lambda rows: rows[f"accepted_{place}"],
-        lambda rows: rows[f"reached_{place}"],
+        lambda of: of(f"accepted_{place}"),
+        lambda of: of(f"reached_{place}"),
         False,
         f"position {place} was not reached by both",
     )
@@ -64,8 +64,8 @@ def _phase(name: str) -> Measure:
         f"{name} per token",
         "ms",
         False,
-        lambda rows: rows[name],
-        lambda rows: rows["decode_tokens"].where(rows["decode_tokens"] > 0),
+        lambda of: of(name),
+        decode_tokens,
         True,
         f"one side has no time in {name}",
     )

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from specbench.core.manifest import ArmFactors
-from specbench.results.compare.rows import COMPARED, KEY
+from specbench.results.compare.measures import Values
+from specbench.results.compare.rows import KEY
 from specbench.results.compare.sides import Side
-from specbench.stats.resamples import Array
 
-BASE, NEW = "_base", "_new"
-BASE_PLAIN, NEW_PLAIN = "_base_plain", "_new_plain"
+BASE, NEW = "base", "new"
+BASE_PLAIN, NEW_PLAIN = "base's plain", "new's plain"
 CHAIN = "chain"
+Places = NDArray[np.intp]
+"""Which of the joined requests, by their numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,40 +27,60 @@ class Joined:
     """Requests of both sides, joined on what they are.
 
     Attributes:
-        rows: columns of items.csv with ``_base`` and ``_new``, and where both runs have a plain arm
-            with ``_base_plain`` and ``_new_plain``.
+        tables: ``BASE`` and ``NEW`` -> columns of items.csv, one row per joined request in one
+            order; where a run has a plain arm also ``BASE_PLAIN`` and ``NEW_PLAIN``, with NaN where
+            plain did not finish a request.
+        prompts: number of each request's prompt, whose turns and repeats are requests of their own.
         base_only, new_only: requests that one side alone finished.
         other_prompt: requests whose prompts differ, which are not compared.
         apart: whether the sides are of two runs, so that their times are of two occasions.
         by_overlap: of each side, whether a draft is accepted with probability sum min(p, q).
     """
 
-    rows: pd.DataFrame
+    tables: Mapping[str, pd.DataFrame]
+    prompts: NDArray[np.intp]
     base_only: int
     new_only: int
     other_prompt: int
     apart: bool
     by_overlap: tuple[bool, bool]
+    _arrays: dict[tuple[str, str], NDArray[Any]] = field(init=False, default_factory=dict)
 
-    def side(self, suffix: str, rows: pd.DataFrame | None = None) -> pd.DataFrame:
-        """The columns of one side under their own names."""
-        rows = self.rows if rows is None else rows
-        found = [name for name in rows.columns if name.endswith(suffix)]
-        # "_base" is no end of "_base_plain".
-        return rows[found].set_axis([name[: -len(suffix)] for name in found], axis=1)
+    def __len__(self) -> int:
+        """Requests that are compared."""
+        return len(self.prompts)
+
+    def values(self, side: str, name: str) -> NDArray[Any]:
+        """A column of a side, one entry per request."""
+        if (side, name) not in self._arrays:
+            self._arrays[side, name] = self.tables[side][name].to_numpy()
+        return self._arrays[side, name]
+
+    def of(self, side: str, places: Places) -> Values:
+        """The columns of a side, by their names, for some of the requests."""
+        return lambda name: self.values(side, name)[places]
+
+    @property
+    def every(self) -> Places:
+        """All requests."""
+        return np.arange(len(self))
 
 
 def join(base: Side, new: Side) -> Joined:
     """Join two sides on suite, item, turn, temperature, repeat and concurrency."""
-    rows = _partnered(_named(base.rows, COMPARED, BASE), _named(new.rows, COMPARED, NEW), "inner")
-    paired = len(rows)
-    same = rows[f"prompt_sha256{BASE}"] == rows[f"prompt_sha256{NEW}"]
-    rows = rows[same].reset_index(drop=True)
-    for side, suffix in ((base, BASE_PLAIN), (new, NEW_PLAIN)):
+    left, right = _partners(base.rows, new.rows, "inner")
+    paired = len(left)
+    prompts = (side.rows["prompt_sha256"].to_numpy() for side in (base, new))
+    same = np.equal(*(found[at] for found, at in zip(prompts, (left, right), strict=True)))
+    tables = {BASE: _rows(base.rows, left[same]), NEW: _rows(new.rows, right[same])}
+    for side, name in ((base, BASE_PLAIN), (new, NEW_PLAIN)):
         if len(side.plain):
-            rows = _beside(rows, side.plain, suffix)
+            _, beside = _partners(tables[BASE], side.plain, "left")
+            tables[name] = _rows(side.plain, beside)
+    names, _ = pd.factorize(tables[BASE]["suite"] + "/" + tables[BASE]["item"])
     return Joined(
-        rows=rows,
+        tables=tables,
+        prompts=names,
         base_only=len(base.rows) - paired,
         new_only=len(new.rows) - paired,
         other_prompt=int((~same).sum()),
@@ -70,43 +93,27 @@ def _by_overlap(arm: ArmFactors) -> bool:
     return arm.rule == "rejection" and arm.tree == CHAIN
 
 
-def _beside(rows: pd.DataFrame, plain: pd.DataFrame, suffix: str) -> pd.DataFrame:
-    """Plain's times of the same requests; NaN where plain did not finish them."""
-    told = _named(plain, ["decode_ns", "decode_tokens", "degenerate"], suffix)
-    return _partnered(rows, told, "left")
-
-
-def _named(rows: pd.DataFrame, columns: Sequence[str], suffix: str) -> pd.DataFrame:
-    """``KEY``, and columns under names that say whose they are."""
-    return rows[[*KEY, *columns]].set_axis([*KEY, *(f"{n}{suffix}" for n in columns)], axis=1)
-
-
-def _partnered(
+def _partners(
     left: pd.DataFrame, right: pd.DataFrame, how: Literal["inner", "left"]
-) -> pd.DataFrame:
-    """Both tables joined on ``KEY``, which names a row once in each."""
-    left, right = (rows.reset_index(drop=True) for rows in (left, right))
-    # items.csv is sorted: of runs that finished the same, rows are partners already.
-    if left[KEY].equals(right[KEY]):
-        return pd.concat([left, right.drop(columns=KEY)], axis=1)
-    return left.merge(right, on=KEY, how=how)
+) -> tuple[Places, Places]:
+    """Numbers of the rows of two tables that are joined on ``KEY``, which is once in each.
 
-
-def unit_labels(rows: pd.DataFrame, *, timed: bool, apart: bool) -> pd.Series[Any]:
-    """The independent unit of each request.
-
-    The prompt, whose turns and repeats are correlated. For times of one run the interleaving unit
-    where that holds several prompts, as a block does.
+    -1 on the right where ``how`` is "left" and a row has no partner.
     """
-    items = rows["suite"] + "/" + rows["item"]
-    if not timed or apart:
-        return items
-    units = rows[f"unit{NEW}"]
-    wide = items.groupby(units).transform("nunique") > 1
-    return units.where(wide & (units != ""), items)
+    # items.csv is sorted: of runs that finished the same, rows are partners already.
+    if len(left) == len(right) and all(
+        np.array_equal(left[name].to_numpy(), right[name].to_numpy()) for name in KEY
+    ):
+        every = np.arange(len(left))
+        return every, every
+    numbered = [rows[KEY].assign(number=np.arange(len(rows))) for rows in (left, right)]
+    found = numbered[0].merge(numbered[1], on=KEY, how=how)
+    one, other = (found[f"number_{end}"].fillna(-1).to_numpy(np.intp) for end in ("x", "y"))
+    return one, other
 
 
-def summed(labels: pd.Series[Any], values: pd.Series[Any]) -> Array:
-    """Sum of values, none of them unknown, by unit in order of first appearance."""
-    places, units = pd.factorize(labels)
-    return np.bincount(places, values.to_numpy(), len(units)).astype(np.float64)
+def _rows(rows: pd.DataFrame, numbers: Places) -> pd.DataFrame:
+    """Rows by their numbers; of -1 nothing is known."""
+    if np.array_equal(numbers, np.arange(len(rows))):
+        return rows
+    return rows.reset_index(drop=True).reindex(numbers)

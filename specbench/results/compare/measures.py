@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import pandas as pd
+import numpy as np
+
+from specbench.stats.ratios import Array
 
 NS_PER_MS, NS_PER_S = 1e6, 1e9
-Column = Callable[[pd.DataFrame], "pd.Series[Any]"]
+Values = Callable[[str], Array]
+"""Name of a column of items.csv -> its values, NaN where it says nothing."""
+Column = Callable[[Values], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,14 @@ class Measure:
     missing: str
 
 
-def _one(rows: pd.DataFrame) -> pd.Series[Any]:
-    return pd.Series(1.0, index=rows.index)
+def _one(of: Values) -> Array:
+    return np.ones(len(of("first_token_ns")))
 
 
-def _decode_tokens(rows: pd.DataFrame) -> pd.Series[Any]:
-    return rows["decode_tokens"].where(rows["decode_tokens"] > 0)
+def decode_tokens(of: Values) -> Array:
+    """Tokens with a decode time; unknown where there are none."""
+    tokens = of("decode_tokens")
+    return np.where(tokens > 0, tokens, np.nan)
 
 
 NO_STEPS = "the engine does not tell steps and tokens per request"
@@ -53,8 +58,8 @@ MEASURES = {
             "accept_length",
             "tokens/step",
             True,
-            lambda rows: rows["committed"],
-            lambda rows: rows["steps"],
+            lambda of: of("committed"),
+            lambda of: of("steps"),
             False,
             NO_STEPS,
         ),
@@ -62,8 +67,8 @@ MEASURES = {
             "accept_rate",
             "1",
             True,
-            lambda rows: rows["accepted"],
-            lambda rows: rows["judged"],
+            lambda of: of("accepted"),
+            lambda of: of("judged"),
             False,
             NOT_DRAFTED,
         ),
@@ -71,8 +76,8 @@ MEASURES = {
             "itl",
             "ms",
             False,
-            lambda rows: rows["decode_ns"] / NS_PER_MS,
-            _decode_tokens,
+            lambda of: of("decode_ns") / NS_PER_MS,
+            decode_tokens,
             True,
             NO_TIMES,
         ),
@@ -80,7 +85,7 @@ MEASURES = {
             "ttft",
             "ms",
             False,
-            lambda rows: rows["first_token_ns"] / NS_PER_MS,
+            lambda of: of("first_token_ns") / NS_PER_MS,
             _one,
             True,
             "no request has a first token",
@@ -89,8 +94,8 @@ MEASURES = {
             "tokens_per_s_user",
             "1/s",
             True,
-            _decode_tokens,
-            lambda rows: rows["decode_ns"] / NS_PER_S,
+            decode_tokens,
+            lambda of: of("decode_ns") / NS_PER_S,
             True,
             NO_TIMES,
         ),
@@ -98,8 +103,8 @@ MEASURES = {
             "tokens_per_s_e2e",
             "1/s",
             True,
-            lambda rows: rows["output_tokens"],
-            lambda rows: rows["last_token_ns"] / NS_PER_S,
+            lambda of: of("output_tokens"),
+            lambda of: of("last_token_ns") / NS_PER_S,
             True,
             "no request has a first token",
         ),

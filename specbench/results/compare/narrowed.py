@@ -9,13 +9,12 @@ is and narrows the interval.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import pandas as pd
 
-from specbench.results.compare.joined import BASE, NEW, Joined, summed
-from specbench.stats.resamples import Array
+from specbench.results.compare.joined import BASE, NEW, Joined, Places
+from specbench.results.compare.measures import Values
+from specbench.results.compare.units import Units
+from specbench.stats.ratios import Array
 
 FEWEST = 8
 """Units below which the weight of the control variate is not estimated."""
@@ -24,13 +23,13 @@ Side = tuple[Array, Array]
 
 
 def narrowed(
-    joined: Joined, rows: pd.DataFrame, labels: pd.Series[Any], base: Side, new: Side
+    joined: Joined, places: Places, units: Units, base: Side, new: Side
 ) -> tuple[Side, Side, str]:
     """Committed tokens and steps by unit, the former with less chance in them where that is known.
 
     Args:
-        rows: requests with counts on both sides.
-        labels: their units.
+        places: requests with counts on both sides.
+        units: theirs.
         base, new: committed tokens and steps of each side, by unit.
 
     Returns:
@@ -39,8 +38,8 @@ def narrowed(
     """
     found, count = [], 0
     sides = zip((BASE, NEW), (base, new), joined.by_overlap, strict=True)
-    for suffix, (committed, steps), by_overlap in sides:
-        chance = _chance(joined.side(suffix, rows), labels) if by_overlap else None
+    for side, (committed, steps), by_overlap in sides:
+        chance = _chance(joined.of(side, places), units) if by_overlap else None
         if chance is None or len(steps) < FEWEST or not chance.any():
             found.append((committed, steps))
             continue
@@ -52,10 +51,9 @@ def narrowed(
     return found[0], found[1], method
 
 
-def _chance(side: pd.DataFrame, labels: pd.Series[Any]) -> Array | None:
+def _chance(of: Values, units: Units) -> Array | None:
     """Accepted minus expected, by unit; None where a request does not tell it."""
-    drafted = side["judged"] > 0
-    told = side["visited"].notna()
+    drafted, told = of("judged") > 0, ~np.isnan(of("visited"))
     if not told.any() or (drafted & ~told).any():
         return None
-    return np.asarray(summed(labels, (side["accepted"] - side["overlap"]).where(told, 0.0)))
+    return units.summed(np.where(told, of("accepted") - of("overlap"), 0.0))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +30,8 @@ TEXT = {
     *("scored_by", "prompt_sha256", "settings_sha256", "output_sha256", "trace_sha256"),
 }
 NUMBERS = [name for name in COLUMNS if name not in TEXT]
+TEXT_TYPES = dict.fromkeys(TEXT, object)
+NUMBER_TYPES = dict.fromkeys(NUMBERS, np.float64)
 
 
 def read_rows(folder: RunFolder) -> pd.DataFrame:
@@ -39,7 +43,7 @@ def read_rows(folder: RunFolder) -> pd.DataFrame:
     hint = f"make it again from the traces: specbench rescore {folder.path}"
     if not folder.items.is_file():
         raise ResultError(f"{folder.items} is not there: the run was not finished", hint)
-    rows = _parsed(folder.items, folder.items, hint)
+    rows = _parsed(lambda: folder.items, folder.items, hint)
     names = [*KEY, "arm"]
     if (twice := rows[rows.duplicated(names)]).size:
         place = ", ".join(f"{name} {twice.iloc[0][name]}" for name in names)
@@ -50,22 +54,34 @@ def read_rows(folder: RunFolder) -> pd.DataFrame:
 def rows_of(recorded: Recorded) -> pd.DataFrame:
     """The same of what is on disk so far, before there is an items.csv."""
     text = csv_text(COLUMNS, item_rows(recorded))
-    return _parsed(io.StringIO(text), Path(recorded.manifest.run), "")
+    return _parsed(lambda: io.StringIO(text), Path(recorded.manifest.run), "")
 
 
-def _parsed(source: Path | io.StringIO, path: Path, hint: str) -> pd.DataFrame:
-    """A table with numbers as numbers; ``path`` is what errors name."""
+def _parsed(source: Callable[[], Path | io.StringIO], path: Path, hint: str) -> pd.DataFrame:
+    """A table with numbers as float64 and texts as objects; ``path`` is what errors name."""
     try:
-        rows = pd.read_csv(
-            source, dtype=dict.fromkeys(TEXT, str), keep_default_na=False, na_values=[""]
-        )
+        try:
+            rows = _read(source(), TEXT_TYPES | NUMBER_TYPES)
+        except ValueError:
+            # One of them is no number: which one is looked for below.
+            rows = _read(source(), TEXT_TYPES)
     except (OSError, ValueError) as error:
         raise ResultError(f"{path}: cannot be read: {error}", hint) from error
     _require_columns(rows, path, hint)
     for name in SCORES:
         if name not in rows:
             rows[name] = "" if name in TEXT else float("nan")
-    return rows.assign(**_numbers(rows[NUMBERS], path, hint), **rows[[*TEXT]].fillna(""))
+    numbers = rows[NUMBERS]
+    typed = all(dtype == np.float64 for dtype in numbers.dtypes)
+    if typed and not np.isinf(numbers.to_numpy()).any():
+        return rows
+    return rows.assign(**{name: _number(rows[name], name, path, hint) for name in NUMBERS})
+
+
+def _read(source: Path | io.StringIO, types: Mapping[str, Any]) -> pd.DataFrame:
+    """Empty texts are texts, and empty cells of other columns unknown."""
+    unknown = {name: [""] for name in NUMBERS}
+    return pd.read_csv(source, dtype=dict(types), keep_default_na=False, na_values=unknown)
 
 
 def _require_columns(rows: pd.DataFrame, path: Path, hint: str) -> None:
@@ -78,15 +94,6 @@ def _require_columns(rows: pd.DataFrame, path: Path, hint: str) -> None:
             "or of another program",
             hint,
         )
-
-
-def _numbers(columns: pd.DataFrame, path: Path, hint: str) -> dict[str, pd.Series[float]]:
-    """Columns as float64, by name; what is wrong with a cell is looked for where one is."""
-    if all(dtype.kind in "iuf" for dtype in columns.dtypes):
-        found = columns.astype("float64")
-        if not np.isinf(found.to_numpy()).any():
-            return {name: found[name] for name in NUMBERS}
-    return {name: _number(columns[name], name, path, hint) for name in NUMBERS}
 
 
 def _number(column: pd.Series[float], name: str, path: Path, hint: str) -> pd.Series[float]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas as pd
+import numpy as np
 
 from specbench.core.quantity import Quantity, nothing
 from specbench.quality import paired
 from specbench.quality.definitions import CHRF, CODE, DEFINITIONS, JSON
 from specbench.quality.score import NOT_EXECUTED
 from specbench.results.compare.contrast import Contrast
-from specbench.results.compare.joined import BASE, NEW, summed
+from specbench.results.compare.joined import BASE, NEW, Joined, Places
+from specbench.results.compare.units import Units
 from specbench.stats.gap import detectable_gap
 
 QUALITY = "quality"
@@ -21,36 +22,36 @@ KINDS = (CHRF, CODE, JSON)
 NO_SCORES = "no answer of these requests is scored on both sides"
 
 
-def kinds(rows: pd.DataFrame) -> list[str]:
-    """How answers of these joined requests are scored, on both sides."""
-    same = rows[f"scored_by{BASE}"] == rows[f"scored_by{NEW}"]
-    found = set(rows.loc[same, f"scored_by{NEW}"])
+def kinds(joined: Joined, places: Places) -> list[str]:
+    """How answers of these requests are scored, on both sides."""
+    one, other = (joined.of(side, places)("scored_by") for side in (BASE, NEW))
+    found = set(other[one == other])
     return [kind for kind in KINDS if kind in found]
 
 
-def score_contrasts(rows: pd.DataFrame, seed: int, *, asked: bool) -> list[Contrast]:
-    """One per kind of score that these requests have.
+def score_contrasts(joined: Joined, places: Places, seed: int, *, asked: bool) -> list[Contrast]:
+    """One per kind of score that some of the joined requests have.
 
     Args:
         asked: say where there is none, for who has asked for them.
     """
-    found = [_contrast(kind, rows, seed) for kind in kinds(rows)]
+    found = [_contrast(kind, joined, places, seed) for kind in kinds(joined, places)]
     return found or ([_missing(QUALITY, "1", NO_SCORES)] if asked else [])
 
 
-def _contrast(kind: str, rows: pd.DataFrame, seed: int) -> Contrast:
+def _contrast(kind: str, joined: Joined, places: Places, seed: int) -> Contrast:
     unit = DEFINITIONS[kind].unit
-    names = [f"score{BASE}", f"score{NEW}"]
-    chosen = rows[(rows[f"scored_by{BASE}"] == kind) & (rows[f"scored_by{NEW}"] == kind)]
-    chosen = chosen[chosen[names].notna().all(axis=1)]
-    if chosen.empty:
+    sides = [joined.of(side, places) for side in (BASE, NEW)]
+    chosen = np.all([(of("scored_by") == kind) & ~np.isnan(of("score")) for of in sides], axis=0)
+    if not chosen.any():
         return _missing(kind, unit, NOT_EXECUTED)
-    items = (chosen["suite"] + "/" + chosen["item"]).tolist()
-    base, new = (chosen[name].tolist() for name in names)
+    of_base, of_new = sides
+    prompts = joined.prompts[places][chosen]
+    items, units = list(map(str, prompts)), Units(prompts)
+    base, new = (of("score")[chosen].tolist() for of in (of_base, of_new))
     gap, p = _difference(kind, new, base, items, seed)
-    labels = chosen["suite"] + "/" + chosen["item"]
-    counts = summed(labels, pd.Series(1.0, index=chosen.index))
-    sums = [summed(labels, chosen[name]) for name in reversed(names)]
+    counts = units.summed(np.ones(len(items)))
+    sums = [units.summed(np.array(side)) for side in (new, base)]
     power = detectable_gap(sums[0], counts, sums[1], counts, seed=seed, unit=unit)
     means = [Quantity(sum(side) / len(side), unit, n=len(counts)) for side in (base, new)]
     return Contrast(kind, means[0], means[1], gap, p.number(), power, up=True, neutral=0.0)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 
-from specbench.results.compare.joined import BASE_PLAIN, NEW, NEW_PLAIN
+from specbench.results.compare.joined import BASE_PLAIN, NEW, NEW_PLAIN, Joined, Places
 
 ALL, SOUND = "all", "without loops"
+Labels = NDArray[Any]
 BUCKETS = (1024, 4096, 16384, 65536)
 """Ends of the buckets of context, in tokens of the prompt."""
 
@@ -30,26 +31,26 @@ class Group:
     name: str
 
 
-def _suites(rows: pd.DataFrame) -> pd.Series[Any]:
-    return rows["suite"]
+def _suites(joined: Joined) -> Labels:
+    return joined.values(NEW, "suite")
 
 
-def _categories(rows: pd.DataFrame) -> pd.Series[Any]:
+def _categories(joined: Joined) -> Labels:
     # A category's name alone may stand in several suites.
-    return rows["suite"] + "/" + rows[f"category{NEW}"]
+    rows = joined.tables[NEW]
+    return (rows["suite"] + "/" + rows["category"]).to_numpy()
 
 
-def _contexts(rows: pd.DataFrame) -> pd.Series[Any]:
-    tokens = rows[f"prompt_tokens{NEW}"].to_numpy()
+def _contexts(joined: Joined) -> Labels:
     names = [*(f"up to {end} tokens" for end in BUCKETS), f"over {BUCKETS[-1]} tokens"]
-    return pd.Series([names[i] for i in np.searchsorted(BUCKETS, tokens)], index=rows.index)
+    return np.array(names)[np.searchsorted(BUCKETS, joined.values(NEW, "prompt_tokens"))]
 
 
-def _nothing(rows: pd.DataFrame) -> pd.Series[Any]:
-    return pd.Series(ALL, index=rows.index)
+def _nothing(joined: Joined) -> Labels:
+    return np.full(len(joined), ALL)
 
 
-SPLITS: dict[str, Callable[[pd.DataFrame], pd.Series[Any]]] = {
+SPLITS: dict[str, Callable[[Joined], Labels]] = {
     "temperature": _nothing,
     "suite": _suites,
     "category": _categories,
@@ -58,28 +59,30 @@ SPLITS: dict[str, Callable[[pd.DataFrame], pd.Series[Any]]] = {
 """Name of ``--by`` -> label of each request; temperatures and loads are never pooled."""
 
 
-def groups(rows: pd.DataFrame, by: str) -> Iterator[tuple[Group, pd.DataFrame]]:
-    """The groups of a split, all requests of a temperature and load first.
+def groups(joined: Joined, by: str) -> Iterator[tuple[Group, Places]]:
+    """The groups of a split with their requests, all of a temperature and load first.
 
     Args:
-        rows: joined requests.
         by: of ``SPLITS``.
     """
-    labels = SPLITS[by](rows)
-    for _, part in rows.groupby(["temperature", "concurrency"]):
-        temperature, concurrency = part.iloc[0][["temperature", "concurrency"]]
+    labels, sound = SPLITS[by](joined), _sound(joined)
+    loads = np.stack([joined.values(NEW, name) for name in ("temperature", "concurrency")], axis=1)
+    for temperature, concurrency in np.unique(loads, axis=0):
+        part = np.flatnonzero((loads == (temperature, concurrency)).all(axis=1))
         place = float(temperature), int(concurrency)
         yield Group(*place, ALL), part
-        sound = _sound(part)
-        if 0 < len(sound) < len(part):
-            yield Group(*place, SOUND), sound
-        for name, found in part.groupby(labels.loc[part.index]):
+        if 0 < sound[part].sum() < len(part):
+            yield Group(*place, SOUND), part[sound[part]]
+        for name in sorted(set(labels[part])):
+            found = part[labels[part] == name]
             if len(found) < len(part):
                 yield Group(*place, str(name)), found
 
 
-def _sound(rows: pd.DataFrame) -> pd.DataFrame:
+def _sound(joined: Joined) -> NDArray[np.bool_]:
     """Requests on which no plain arm repeats itself; loops flatter every drafter."""
-    flags = [f"degenerate{suffix}" for suffix in (BASE_PLAIN, NEW_PLAIN)]
-    looping = [rows[name] == 1 for name in flags if name in rows.columns]
-    return rows[~pd.concat(looping, axis=1).any(axis=1)] if looping else rows
+    sound = np.full(len(joined), True)
+    for plain in (BASE_PLAIN, NEW_PLAIN):
+        if plain in joined.tables:
+            sound &= joined.values(plain, "degenerate") != 1
+    return sound

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-import pandas as pd
-
-from specbench.results.compare.contrast import Absent, totals_of
-from specbench.results.compare.joined import Joined
+from specbench.results.compare.joined import Joined, Places
 from specbench.results.compare.measures import MEASURES
+from specbench.results.compare.totals import Absent, totals_of
 from specbench.results.gate.noise import Noise
 from specbench.results.gate.rules import Check
 from specbench.stats.bootstrap import LEVEL
@@ -55,7 +53,7 @@ class Checked:
 def decide(
     check: Check,
     joined: Joined,
-    rows: pd.DataFrame,
+    places: Places,
     noise: Noise,
     where: str,
     seed: int,
@@ -67,7 +65,7 @@ def decide(
     interval of coverage 1 - 2 ``alpha`` shows that it is, which is made for a chance of ``alpha``
     of a false failure at the border. Counts that A/A runs repeat exactly need no interval.
     """
-    made = totals_of(check.metric, joined, rows)
+    made = totals_of(check.metric, joined, places)
     if isinstance(made, Absent):
         return Checked(check.metric, where, Outcome.INCONCLUSIVE, made.why)
     ratio = made.ratio(seed)

@@ -103,7 +103,7 @@ def _gated(
         *fidelity(base, new),
         *_measured(base, joined, rules, unchanged),
     )
-    return Gated(base.name, new.name, len(joined.rows), len(again), checks, tuple(notes))
+    return Gated(base.name, new.name, len(joined), len(again), checks, tuple(notes))
 
 
 def _measured(
@@ -111,12 +111,12 @@ def _measured(
 ) -> Iterator[Checked]:
     for check in rules.check:
         known = noise(unchanged, check.metric, check.by)
-        for group, rows in groups(joined.rows, check.by):
+        for group, places in groups(joined, check.by):
             if group.name == SOUND:
                 continue
             found = known.get(group, NOTHING)
             where = place(group)
-            yield decide(check, joined, rows, found, where, base.manifest.seed, rules.alpha)
+            yield decide(check, joined, places, found, where, base.manifest.seed, rules.alpha)
 
 
 def place(group: Group) -> str:

@@ -11,16 +11,15 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 
-from specbench.results.compare.contrast import Absent, Totals, totals_of
-from specbench.results.compare.joined import Joined
+from specbench.results.compare.joined import Joined, Places
 from specbench.results.compare.measures import MEASURES
+from specbench.results.compare.totals import Absent, Totals, totals_of
 from specbench.results.gate.decide import ONLY_EXACT, Checked, Outcome, worse
 from specbench.results.gate.rules import Check
 from specbench.stats.bootstrap import LEVEL
 from specbench.stats.jackknife import Estimate, jackknife
-from specbench.stats.resamples import Array
+from specbench.stats.ratios import Array
 from specbench.stats.spending import added
 
 LOOKS = 5
@@ -63,19 +62,19 @@ class Look:
 
 
 def decide_at(
-    check: Check, joined: Joined, rows: pd.DataFrame, where: str, look: Look, alpha: float
+    check: Check, joined: Joined, places: Places, where: str, look: Look, alpha: float
 ) -> Checked:
     """Hold one group of requests against what is allowed, at one look.
 
     Args:
         alpha: chance of a false failure, at the border of what is allowed, of all looks together.
     """
-    made = totals_of(check.metric, joined, rows)
+    made = totals_of(check.metric, joined, places)
     if isinstance(made, Absent):
         return Checked(check.metric, where, Outcome.INCONCLUSIVE, made.why)
     up = made.up
     allowed = 1 - check.allow if up else 1 + check.allow
-    ratio = float(made.ratio_of(*made.new, *made.base))
+    ratio = float(made.ratio_of(*made.columns))
     base, new = (side.number() for side in made.values)
     shown = Checked(
         check.metric,
@@ -87,7 +86,7 @@ def decide_at(
         ratio,
         allowed=allowed,
     )
-    units, columns = len(made.groups), (*made.new, *made.base)
+    units, columns = len(made.groups), made.columns
     if units < FEWEST and not look.last:
         return replace(shown, why=f"{units} prompts so far; {FEWEST} are the fewest that decide")
     if made.equal:
@@ -98,7 +97,7 @@ def decide_at(
     starts = (measure is None or measure.timed) and _by_start(made, look)
     if starts:
         columns = tuple(_by_group(column, made.groups) for column in columns)
-    found = jackknife(columns, made.log_ratio)
+    found = jackknife(columns, made.ratio_of.log)
     return _judged(shown, found, up, look, alpha, "starts" if starts else "prompts")
 
 

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from scipy import stats
 
-from specbench.results.compare.contrast import Absent, totals_of
-from specbench.results.compare.joined import BASE, NEW, Joined
+from specbench.results.compare.joined import BASE, NEW, Joined, Places
 from specbench.results.compare.rows import STEP_COUNTS
 from specbench.results.compare.split import SOUND, Group, groups
+from specbench.results.compare.totals import Absent, totals_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +51,20 @@ def noise(unchanged: Sequence[Joined], measure: str, by: str) -> dict[Group, Noi
     """
     found: dict[Group, tuple[list[float], list[bool]]] = {}
     for joined in unchanged:
-        for group, rows in groups(joined.rows, by):
+        for group, places in groups(joined, by):
             if group.name == SOUND:
                 continue  # no gate asks for it
-            made = totals_of(measure, joined, rows)
+            made = totals_of(measure, joined, places)
             changes, exact = found.setdefault(group, ([], []))
             if not isinstance(made, Absent):
                 before, after = made.values
                 changes.append(math.log(after.number() / before.number()))
-            exact.append(same_counts(rows))
+            exact.append(same_counts(joined, places))
     return {group: Noise(tuple(c), all(e)) for group, (c, e) in found.items()}
 
 
-def same_counts(rows: pd.DataFrame) -> bool:
-    """Whether both sides counted the same steps and tokens in every joined request."""
-    one, other = (
-        rows[[f"{name}{suffix}" for name in STEP_COUNTS]].to_numpy(np.float64)
-        for suffix in (BASE, NEW)
-    )
+def same_counts(joined: Joined, places: Places) -> bool:
+    """Whether both sides counted the same steps and tokens in every one of these requests."""
+    one, other = (joined.of(side, places) for side in (BASE, NEW))
     # An unknown count is a NaN, which equals nothing.
-    return np.array_equal(one, other)
+    return all(np.array_equal(one(name), other(name)) for name in STEP_COUNTS)

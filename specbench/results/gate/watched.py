@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from specbench.results.compare.joined import Joined, join
+from specbench.results.compare.joined import NEW, Joined, join
 from specbench.results.compare.sides import Side
 from specbench.results.compare.split import SOUND, groups
 from specbench.results.gate.decide import Checked, Outcome
@@ -40,9 +40,9 @@ class Watched:
     def look(self, base: Side, new: Side, look: Look) -> None:
         """Ask what is open again."""
         joined = join(base, new)
-        self.requests = len(joined.rows)
-        names = joined.rows[["suite", "temperature", "concurrency"]].drop_duplicates()
-        seen = {(suite, t, int(load)) for suite, t, load in names.itertuples(index=False)}
+        self.requests = len(joined)
+        cells = (joined.values(NEW, name) for name in ("suite", "temperature", "concurrency"))
+        seen = {(suite, float(t), int(load)) for suite, t, load in zip(*cells, strict=True)}
         self._lacking = self.planned - seen
         for number, checked in self._asked(joined, look):
             name = (number, checked.where)
@@ -52,9 +52,9 @@ class Watched:
 
     def _asked(self, joined: Joined, look: Look) -> Iterator[tuple[int, Checked]]:
         for number, check in enumerate(self.rules.check):
-            for group, rows in groups(joined.rows, check.by):
+            for group, places in groups(joined, check.by):
                 if group.name != SOUND:
-                    checked = decide_at(check, joined, rows, place(group), look, self.rules.alpha)
+                    checked = decide_at(check, joined, places, place(group), look, self.rules.alpha)
                     yield number, checked
 
     @property

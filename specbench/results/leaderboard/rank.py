@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from specbench.results.compare.contrast import Absent, totals_of
 from specbench.results.compare.joined import join
 from specbench.results.compare.measures import SPEEDUP
 from specbench.results.compare.split import ALL, SOUND, groups
+from specbench.results.compare.totals import Absent, totals_of
 from specbench.results.leaderboard.entries import Entry
 from specbench.stats.power import ALPHA
 
@@ -55,15 +55,15 @@ def _worse(leader: Entry, entry: Entry) -> bool:
     joined = join(leader.side, entry.side)
     wanted = entry.row.temperature, entry.row.concurrency
     parts = {
-        group.name: rows
-        for group, rows in groups(joined.rows, "temperature")
+        group.name: some
+        for group, some in groups(joined, "temperature")
         if (group.temperature, group.concurrency) == wanted
     }
-    rows = parts.get(SOUND, parts.get(ALL))
-    if rows is None:
+    measured = parts.get(SOUND, parts.get(ALL))
+    if measured is None:
         return True
     seed = leader.manifest.seed
-    made = totals_of(SPEEDUP, joined, rows)
+    made = totals_of(SPEEDUP, joined, measured)
     if isinstance(made, Absent):
         return False
     # What ``verdict.judge`` calls worse, without the test where the interval has said no.

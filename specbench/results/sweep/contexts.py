@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from specbench.core.arm import PLAIN
 from specbench.core.quantity import Quantity
-from specbench.results.compare.contrast import contrast
-from specbench.results.compare.joined import Joined, join
+from specbench.results.compare.contrast import contrasts
+from specbench.results.compare.joined import Joined, Places, join
 from specbench.results.compare.sides import RunRows, open_run
 from specbench.results.compare.split import ALL, BUCKETS, SOUND, groups
+from specbench.results.compare.totals import totals_of
 from specbench.results.store import RunFolder
 from specbench.stats.bootstrap import FEWEST_UNITS
 
@@ -62,15 +62,15 @@ def by_context(folder: RunFolder, names: Sequence[str]) -> list[ContextChoice]:
     ]
 
 
-Part = tuple[Joined, pd.DataFrame]
+Part = tuple[Joined, Places]
 
 
 def _joined(run: RunRows, base: str, new: str) -> Mapping[str, Part]:
     """Bucket -> requests of two arms."""
     joined = join(run.side(base), run.side(new))
     return {
-        group.name: (joined, rows)
-        for group, rows in groups(joined.rows, "context")
+        group.name: (joined, places)
+        for group, places in groups(joined, "context")
         if group.name not in (ALL, SOUND)
     }
 
@@ -79,7 +79,7 @@ def _choice(run: RunRows, label: str, parts: Mapping[str, Part]) -> ContextChoic
     ratios = {name: _ratio(run, part) for name, part in parts.items()}
     times = {PLAIN: 1.0} | {name: q.number() for name, q in ratios.items() if q.known}
     best = min(times, key=lambda name: times[name])
-    prompts = max(_prompts(rows) for _, rows in parts.values())
+    prompts = max(_prompts(*part) for part in parts.values())
     unsure = [name for name in times if name != best and not _surely(run, label, best, name)]
     why = ""
     if unsure:
@@ -101,7 +101,8 @@ def _surely(run: RunRows, label: str, best: str, other: str) -> bool:
 
 def _ratio(run: RunRows, part: Part) -> Quantity:
     """Decode time per token, new over base."""
-    return contrast(MEASURE, *part, run.manifest.seed).ratio
+    (found,) = contrasts([totals_of(MEASURE, *part)], run.manifest.seed)
+    return found.ratio
 
 
 def _turned(ratio: Quantity) -> Quantity:
@@ -111,5 +112,5 @@ def _turned(ratio: Quantity) -> Quantity:
     return Quantity(1 / ratio.number(), "x", low, high, ratio.level, ratio.n, ratio.method)
 
 
-def _prompts(rows: pd.DataFrame) -> int:
-    return len(rows[["suite", "item"]].drop_duplicates())
+def _prompts(joined: Joined, places: Places) -> int:
+    return len(np.unique(joined.prompts[places]))

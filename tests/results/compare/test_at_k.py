@@ -100,7 +100,7 @@ def test_temperatures_choose_by_themselves(tmp_path):
     assert names(found) == [("a", "c"), ("b", "c")]
     compared = compare(
         opened(tmp_path / "r", "a"),
-        opened(tmp_path / "r", "c"),
+        [opened(tmp_path / "r", "c")],
         measures=["itl"],
         by="temperature",
         at="best-k",

@@ -18,7 +18,7 @@ EVERYTHING = (*MEASURES, SPEEDUP)
 
 
 def run(base, new, by="temperature", measures=DEFAULT, **options):
-    return compare(base, new, measures=measures, by=by, **options)
+    return compare(base, [new], measures=measures, by=by, **options)
 
 
 def by_measure(compared, group="all"):

@@ -72,7 +72,7 @@ def run(tmp_path, monkeypatch):
 
 
 def contrasts(folder, by):
-    (found,) = compare(opened(folder, "a"), opened(folder, "b"), measures=(), by=by)
+    (found,) = compare(opened(folder, "a"), [opened(folder, "b")], measures=(), by=by)
     (part,) = found.parts
     return {one.contrast.measure: one.contrast for one in part.judged}
 

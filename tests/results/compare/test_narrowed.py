@@ -32,7 +32,7 @@ def simulated(folder, seed, new=0.6, **changes):
     ]
     write_run(folder, rows, arms=[arm("a", **changes), arm("b", **changes)])
     (found,) = compare(
-        opened(folder, "a"), opened(folder, "b"), measures=["accept_length"], by="temperature"
+        opened(folder, "a"), [opened(folder, "b")], measures=["accept_length"], by="temperature"
     )
     return found.parts[0].judged[0].contrast
 

@@ -19,7 +19,7 @@ def compared(folder, made, measures=("quality",)):
         ]
     write_run(folder / "r", rows)
     pair = opened(folder / "r", "a"), opened(folder / "r", "b")
-    (found,) = compare(*pair, measures=measures, by="temperature")
+    (found,) = compare(pair[0], [pair[1]], measures=measures, by="temperature")
     return {one.contrast.measure: one for one in found.parts[0].judged}
 
 
@@ -84,5 +84,5 @@ def test_files_from_before_scores_were_kept_are_read(tmp_path):
     assert lines[0].endswith(",degenerate")
     path.write_text("\n".join(lines) + "\n")
     pair = opened(tmp_path / "r", "a"), opened(tmp_path / "r", "b")
-    (found,) = compare(*pair, measures=(), by="temperature")
+    (found,) = compare(pair[0], [pair[1]], measures=(), by="temperature")
     assert {one.contrast.measure for one in found.parts[0].judged} >= {"accept_length", "itl"}

@@ -44,7 +44,7 @@ def sides(folder, *, slow=1.0, items=24, noise=0.02, starts=1, seed=0):
 
 def decided(pair, at, check=SPEEDUP, alpha=0.001):
     joined = join(*pair)
-    return decide_at(check, joined, joined.rows, "here", at, alpha)
+    return decide_at(check, joined, joined.every, "here", at, alpha)
 
 
 @pytest.mark.parametrize(
