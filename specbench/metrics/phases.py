@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from specbench.core.quantity import Quantity, unavailable
-from specbench.core.trace import Lane, Tick, TickKind
+from specbench.core.trace import Lane, Span, Tick, TickKind
 from specbench.metrics.timeline import NS_PER_MS, length
 
 FORWARDS = frozenset({"draft", "draft_prefill", "prefill", "refill", "verify"})
 """Phases that are model forwards; everything else is host work around them."""
 OWN_WORK = frozenset({"commit", "evidence"})
 """Phases that are the host's alone."""
+UNATTRIBUTED = "unattributed"
+"""Name of the time of ticks that no phase covers."""
 
 NO_DEVICE = "the device's own time was not taken (schedule in-order)"
 NO_GRAPHS = "no step ran from captured graphs (target.graphs)"
@@ -20,18 +22,11 @@ NO_SPANS = "spans were off in this run (end-to-end timing only)"
 
 
 def phases(ticks: Sequence[Tick]) -> dict[str, Quantity]:
-    """Milliseconds per phase name over all ticks, and ``unattributed``.
-
-    A phase is the union of its own spans, so that its host and device lanes count once. Phases
-    may overlap each other; ``unattributed`` is what no span of any phase covers.
-    """
+    """Milliseconds per phase over all ticks, and what is unattributed, as of ``by_phase``."""
     missing = _absent(ticks, "ms")
     if missing is not None:
-        return {"unattributed": missing}
-    names = dict.fromkeys(span.phase for tick in ticks for span in tick.spans)
-    table = {name: _ms(covered(ticks, {name}), len(ticks)) for name in names}
-    table["unattributed"] = _ms(_duration(ticks) - covered(ticks, names), len(ticks))
-    return table
+        return {UNATTRIBUTED: missing}
+    return {name: _ms(time, len(ticks)) for name, time in by_phase(ticks).items()}
 
 
 def span_coverage(ticks: Sequence[Tick]) -> Quantity:
@@ -39,8 +34,7 @@ def span_coverage(ticks: Sequence[Tick]) -> Quantity:
     missing = _absent(ticks, "1")
     if missing is not None:
         return missing
-    names = {span.phase for tick in ticks for span in tick.spans}
-    return Quantity(covered(ticks, names) / _duration(ticks), "1", n=len(ticks))
+    return Quantity(covered(ticks) / _duration(ticks), "1", n=len(ticks))
 
 
 def host_share(ticks: Sequence[Tick]) -> Quantity:
@@ -111,23 +105,46 @@ def _duration(ticks: Sequence[Tick]) -> int:
     return sum(tick.end_ns - tick.start_ns for tick in ticks)
 
 
-def covered(ticks: Sequence[Tick], names: Iterable[str], lane: Lane | None = None) -> int:
-    """Nanoseconds of these ticks in which a span of one of these phases was running.
+def covered(
+    ticks: Sequence[Tick], names: Iterable[str] | None = None, lane: Lane | None = None
+) -> int:
+    """Nanoseconds of these ticks in which a span was running.
 
     Args:
+        names: phases whose spans count; None = all.
         lane: whose spans count; None = all.
     """
-    wanted = frozenset(names)
+    wanted = None if names is None else frozenset(names)
     return sum(length(_spans(tick, wanted, lane)) for tick in ticks)
 
 
-def _spans(tick: Tick, names: frozenset[str], lane: Lane | None) -> list[tuple[int, int]]:
-    """Spans of these phases, cut to their tick."""
+def by_phase(ticks: Sequence[Tick]) -> dict[str, int]:
+    """Nanoseconds of these ticks per phase, and ``UNATTRIBUTED``.
+
+    A phase is the union of its own spans, so that its host and device lanes count once. Phases may
+    overlap each other; unattributed is what no span of any phase covers.
+    """
+    found: dict[str, int] = {}
+    for tick in ticks:
+        own: dict[str, list[tuple[int, int]]] = {}
+        for span in tick.spans:
+            own.setdefault(span.phase, []).append(_cut(span, tick))
+        for phase, intervals in own.items():
+            found[phase] = found.get(phase, 0) + length(intervals)
+    return found | {UNATTRIBUTED: _duration(ticks) - covered(ticks)}
+
+
+def _spans(tick: Tick, names: frozenset[str] | None, lane: Lane | None) -> list[tuple[int, int]]:
     return [
-        (max(span.start_ns, tick.start_ns), min(span.end_ns, tick.end_ns))
+        _cut(span, tick)
         for span in tick.spans
-        if span.phase in names and lane in (None, span.lane)
+        if (names is None or span.phase in names) and lane in (None, span.lane)
     ]
+
+
+def _cut(span: Span, tick: Tick) -> tuple[int, int]:
+    """A span as far as it is in its tick."""
+    return max(span.start_ns, tick.start_ns), min(span.end_ns, tick.end_ns)
 
 
 def _ms(nanoseconds: int, n: int) -> Quantity:

@@ -93,7 +93,15 @@ def merged(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def length(intervals: Iterable[tuple[int, int]]) -> int:
     """Total length of the union of intervals."""
-    return sum(end - start for start, end in merged(intervals))
+    total, seen = 0, None
+    for start, end in sorted(intervals):
+        if seen is None or start >= seen:
+            total += end - start
+            seen = end
+        elif end > seen:
+            total += end - seen
+            seen = end
+    return total
 
 
 def busy(traces: Sequence[Trace]) -> list[tuple[int, int]]:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from specbench.core.trace import Tick, TickKind, Trace
-from specbench.metrics.phases import covered
+from specbench.core.trace import TickKind, Trace
+from specbench.metrics.phases import by_phase
 from specbench.results.compare.joined import BASE, NEW, Joined
 from specbench.results.compare.measures import NS_PER_MS, Measure, decode_tokens
 from specbench.results.compare.rows import KEY
 from specbench.results.compare.sides import Side
 from specbench.results.read import Recorded, read_run
 
-UNATTRIBUTED = "unattributed"
 POSITION, PHASE = "position", "phase"
 
 
@@ -99,7 +98,7 @@ def _phases(recorded: Recorded, arm: str) -> pd.DataFrame:
         for tick in found
         if tick.kind is TickKind.DECODE
     }
-    costs = {index: _costs(tick) for index, tick in ticks.items()}
+    costs = {index: by_phase([tick]) for index, tick in ticks.items()}
     rows = []
     for trace in traces:
         times: dict[str, float] = defaultdict(float)
@@ -108,13 +107,6 @@ def _phases(recorded: Recorded, arm: str) -> pd.DataFrame:
                 times[phase] += ns / shared[tick]
         rows.append(_place(trace) | {name: ns / NS_PER_MS for name, ns in times.items()})
     return pd.DataFrame(rows)
-
-
-def _costs(tick: Tick) -> Mapping[str, float]:
-    names = dict.fromkeys(span.phase for span in tick.spans)
-    found = {name: float(covered([tick], [name])) for name in names}
-    found[UNATTRIBUTED] = float(tick.end_ns - tick.start_ns - covered([tick], names))
-    return found
 
 
 def _of(recorded: Recorded, arm: str) -> Iterator[Trace]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from specbench.core.trace import TickKind
-from specbench.metrics.phases import covered
+from specbench.metrics.phases import UNATTRIBUTED, by_phase
 from specbench.metrics.timeline import NS_PER_MS
 from specbench.report.page.chart import COLOURS, INK, Chart, canvas, known, legend
 from specbench.report.page.measured import Measured
 
-ORDER = ("draft", "refill", "verify", "accept", "evidence", "commit", "unattributed")
+ORDER = ("draft", "refill", "verify", "accept", "evidence", "commit", UNATTRIBUTED)
 
 
 def phases(run: Measured) -> Chart | None:
@@ -24,11 +24,7 @@ def phases(run: Measured) -> Chart | None:
         ]
         if not ticks:
             continue
-        names = list(dict.fromkeys(span.phase for tick in ticks for span in tick.spans))
-        times = {name: covered(ticks, [name]) for name in names}
-        whole = sum(tick.end_ns - tick.start_ns for tick in ticks)
-        times["unattributed"] = whole - covered(ticks, names)
-        found[arm] = {name: ns / NS_PER_MS / len(ticks) for name, ns in times.items()}
+        found[arm] = {name: ns / NS_PER_MS / len(ticks) for name, ns in by_phase(ticks).items()}
     if not found:
         return None
     named = dict.fromkeys(name for times in found.values() for name in times)
