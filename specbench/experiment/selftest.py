@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import torch
-from scipy import stats
 
 from specbench.core.request import Sampling
 from specbench.decoding.sampling import probabilities
@@ -58,7 +58,7 @@ class SelfTest:
         runs = sum(one.runs for one in self.levels)
         if runs >= ENOUGH_RUNS:
             return MOST_ALARMS
-        return max(MOST_ALARMS, float(stats.binom.ppf(CERTAIN, runs, LEVEL)) / runs)
+        return max(MOST_ALARMS, float(scipy.stats.binom.ppf(CERTAIN, runs, LEVEL)) / runs)
 
     @property
     def verdict(self) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from specbench.fidelity.columns import Bools, Columns, Floats
 from specbench.fidelity.counts import RESOLUTION, count_law, tails
@@ -84,9 +84,9 @@ def pit(columns: Columns, alpha: float, doubts: Doubts | None = None) -> TestRes
         return nothing_usable("pit", alpha)
     u = np.clip(columns.pit_low + columns.uniform * columns.pit_width, 0.0, 1.0)
     slack = 0.0 if doubts is None else float(doubts.pit.mean())
-    found = stats.kstest(u, "uniform")
-    p = float(stats.kstwo.sf(max(0.0, found.statistic - slack), n)) if slack else found.pvalue
-    critical = float(stats.kstwo.isf(alpha, n))
+    found = scipy.stats.kstest(u, "uniform")
+    p = float(scipy.stats.kstwo.sf(max(0.0, found.statistic - slack), n)) if slack else found.pvalue
+    critical = float(scipy.stats.kstwo.isf(alpha, n))
     detectable = critical + slack + Z_POWER / (2 * math.sqrt(n))
     return TestResult(
         "pit",
@@ -126,7 +126,7 @@ def surprisal(columns: Columns, alpha: float, doubts: Doubts | None = None) -> T
     if skewness > _LARGEST_SKEWNESS:
         note = f"too few rare tokens for a tail: skewness {skewness:.2g}"
         return TestResult("surprisal", n, z, 1.0, None, alpha, note)
-    law = stats.pearson3(skewness)
+    law = scipy.stats.pearson3(skewness)
     top = columns.target_top[chosen]
     known = top > 0
     drift = surprisal_drift(entropy[known], variance[known], np.log(top[known]))

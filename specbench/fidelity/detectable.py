@@ -21,12 +21,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+import scipy
 
 from specbench.fidelity.columns import Floats
 
 POWER = 0.9
-Z_POWER = float(stats.norm.ppf(POWER))
+Z_POWER = float(scipy.special.ndtri(POWER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Drift:
         """
         if self.spare(1.0, needed) <= 0:
             return None
-        return float(optimize.brentq(self.spare, 0.0, 1.0, args=(needed,)))
+        return float(scipy.optimize.brentq(self.spare, 0.0, 1.0, args=(needed,)))
 
 
 def two_valued(p: Floats, step: Floats | float, miss: Floats | float = 0.0) -> Drift:

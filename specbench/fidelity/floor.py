@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from scipy import special, stats
+import scipy
 
 ALPHA = 0.05
 POWER = 0.9
@@ -93,7 +93,7 @@ def noise_floor(arm: Agreement, reference: Agreement, *, alpha: float = ALPHA) -
     if arm.n == 0:
         return NoiseFloor(Floor.TOO_FEW, arm, reference)
     count = np.arange(arm.n + 1)
-    p_values = stats.hypergeom.cdf(count, arm.n + reference.n, count + reference.agree, arm.n)
+    p_values = scipy.stats.hypergeom.cdf(count, arm.n + reference.n, count + reference.agree, arm.n)
     failing = p_values <= alpha
     if reference.agree == reference.n:
         failing = count < arm.n
@@ -103,5 +103,5 @@ def noise_floor(arm: Agreement, reference: Agreement, *, alpha: float = ALPHA) -
     verdict = Floor.BELOW if failing[arm.agree] else Floor.WITHIN
     most = int(count[failing].max())
     # P(Binomial(n, r) <= most) = 1 - I_r(most + 1, n - most), which falls as r grows.
-    caught = float(special.betaincinv(most + 1, arm.n - most, 1 - POWER))
+    caught = float(scipy.special.betaincinv(most + 1, arm.n - most, 1 - POWER))
     return NoiseFloor(verdict, arm, reference, p, reference.agree / reference.n - caught)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scipy import special, stats
+import scipy
 
 from specbench.fidelity.columns import Columns
 from specbench.fidelity.conditional import TestResult, nothing_usable
@@ -38,8 +38,10 @@ def support(columns: Columns, alpha: float, tolerance: float = 0.0) -> TestResul
     note = f"{excused} within {tolerance:g} nats of the border" if excused else ""
     p, needed = (0.0 if beyond else 1.0), 1
     if tolerance > 0:
-        p = float(stats.binom.sf(beyond - 1, n, REPLAY_SHARE))
-        needed = int(stats.binom.isf(alpha, n, REPLAY_SHARE)) + 1
+        p = float(scipy.stats.binom.sf(beyond - 1, n, REPLAY_SHARE))
+        needed = int(scipy.stats.binom.isf(alpha, n, REPLAY_SHARE)) + 1
     # P(Binomial(n, d) >= needed) = I_d(needed, n - needed + 1) reaches the power at this d.
-    detectable = float(special.betaincinv(needed, n - needed + 1, POWER)) if needed <= n else None
+    detectable = (
+        float(scipy.special.betaincinv(needed, n - needed + 1, POWER)) if needed <= n else None
+    )
     return TestResult("support", n, float(beyond), p, detectable, alpha, note)

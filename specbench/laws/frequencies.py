@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import optimize, stats
 
 FEWEST_EXPECTED = 5.0
 """Smallest expected count of a bin; smaller ones are merged."""
@@ -93,7 +93,7 @@ def chi_square(contexts: Sequence[Context], alpha: float) -> ChiSquare:
     return ChiSquare(
         statistic,
         freedom,
-        float(stats.chi2.sf(statistic, freedom)),
+        float(scipy.stats.chi2.sf(statistic, freedom)),
         int(n),
         off / n,
         float(share * moved / n) if share <= 1 else np.inf,
@@ -117,9 +117,9 @@ def _bins(expected: Floats) -> NDArray[np.int64] | None:
 
 def _noncentrality(freedom: int, alpha: float) -> float:
     """Noncentrality at which a chi-square test at ``alpha`` rejects with probability ``POWER``."""
-    critical = stats.chi2.isf(alpha, freedom)
+    critical = scipy.stats.chi2.isf(alpha, freedom)
 
     def missing(value: float) -> float:
-        return float(stats.ncx2.sf(critical, freedom, value)) - POWER
+        return float(scipy.stats.ncx2.sf(critical, freedom, value)) - POWER
 
-    return float(optimize.brentq(missing, 1e-6, 10 * (critical + 100)))
+    return float(scipy.optimize.brentq(missing, 1e-6, 10 * (critical + 100)))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from specbench.stats.ratios import Array, Ratios
 
@@ -40,7 +40,9 @@ class Estimate:
         if not self.error:
             return 0.0
         known = math.isfinite(self.error) and self.effective > 1
-        return float(stats.t.isf(tail, self.effective - 1)) * self.error if known else math.inf
+        return (
+            float(scipy.stats.t.isf(tail, self.effective - 1)) * self.error if known else math.inf
+        )
 
 
 def jackknife(columns: Sequence[Array], statistic: Ratios) -> Estimate:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from specbench.stats.bootstrap import unit_columns
 from specbench.stats.ratios import QUOTIENT, Array, Ratios
@@ -88,7 +88,7 @@ def mcnemar(only_a: int, only_b: int) -> float:
             agree say nothing about the difference.
     """
     discordant = only_a + only_b
-    return float(stats.binomtest(only_a, discordant).pvalue) if discordant else 1.0
+    return float(scipy.stats.binomtest(only_a, discordant).pvalue) if discordant else 1.0
 
 
 def _swap_test(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from specbench.results.compare.joined import BASE, NEW, Joined, Places
 from specbench.results.compare.rows import STEP_COUNTS
@@ -37,7 +37,7 @@ class Noise:
         if not count:
             return 0.0
         spread = math.sqrt(sum(change**2 for change in self.changes) / count)
-        return float(stats.t.ppf((1 + level) / 2, count)) * spread
+        return float(scipy.stats.t.ppf((1 + level) / 2, count)) * spread
 
 
 NOTHING = Noise((), False)
