@@ -19,12 +19,14 @@ from specbench.results.fidelity import LOSSY, MEANINGLESS, CellFidelity, measure
 from specbench.results.items import COLUMNS as ITEM_COLUMNS
 from specbench.results.items import csv_text, item_rows
 from specbench.results.read import Recorded, read_run
+from specbench.results.rounding import difference
+from specbench.results.schema import ResultError
 from specbench.results.store import (
     RunFolder,
     write_atomic,
 )
 from specbench.results.summarise import summarise_run
-from specbench.results.summary import Summary, summary_text
+from specbench.results.summary import Summary, read_summary, summary_text
 from specbench.results.tables import table_rows
 
 
@@ -45,14 +47,32 @@ def analyse(folder: RunFolder, write: bool = True, execute: bool = False) -> Sum
     return summary
 
 
-def changed_files(folder: RunFolder) -> list[str]:
-    """Names of the files of a run that are not what its traces give."""
+def differences(folder: RunFolder) -> dict[str, str]:
+    """Name of each file of a run that is not what its traces give -> where it differs, in words.
+
+    Numbers may differ by rounding, and so the page for people is held against the summary beside
+    it, from which it was printed.
+    """
     _, files = _derived(folder, execute=False)
-    return [
-        path.name
-        for path, text in files()
-        if not path.is_file() or path.read_bytes() != text.encode()
-    ]
+    found = {}
+    for path, text in files():
+        due = _printed(folder) if path == folder.summary_md else text
+        try:
+            there = path.read_bytes().decode()
+        except (OSError, ValueError) as error:
+            found[path.name] = f"cannot be read: {error}"
+            continue
+        if where := difference(there, due, path.suffix):
+            found[path.name] = where
+    return found
+
+
+def _printed(folder: RunFolder) -> str:
+    """The page for people of the summary on disk; empty where there is no summary to read."""
+    try:
+        return markdown(read_summary(folder))
+    except ResultError:
+        return ""
 
 
 def _derived(

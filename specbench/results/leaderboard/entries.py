@@ -97,14 +97,20 @@ class Unread:
     why: str
 
 
+def run_folders(out: Path) -> list[RunFolder]:
+    """The runs in a folder, oldest first; runs of studies too."""
+    return [
+        RunFolder(path) for path in sorted({path.parent for path in out.glob(f"**/{MANIFEST}")})
+    ]
+
+
 def entries(out: Path) -> Iterator[Entry | Unread]:
-    """Everything in a folder of runs, oldest first; runs of studies too."""
-    for path in sorted({path.parent for path in out.glob(f"**/{MANIFEST}")}):
-        folder = RunFolder(path)
+    """What the runs in a folder measured."""
+    for folder in run_folders(out):
         try:
             manifest, summary = load_manifest(folder), read_summary(folder)
         except SpecbenchError as error:
-            yield Unread(path, error.message)
+            yield Unread(folder.path, error.message)
             continue
         rows, unreadable = _rows(folder)
         files = _hash(folder)
