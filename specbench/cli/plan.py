@@ -128,7 +128,6 @@ def _start(prepared: Prepared, arm: ArmSpec) -> list[str]:
         seed=workload.seed,
         prefix_cache=prepared.experiment.server.prefix_cache != "off",
         version=None if own else launcher.version(launcher.python(arm)),
-        options=target.options,
     )
     command = given.portable(shlex.join(given.without_secrets(launcher.command(plan))))
     extra = given.open_variables({**launcher.environment(plan), **given.variables(arm)})

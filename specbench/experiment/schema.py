@@ -20,6 +20,7 @@ from specbench.experiment.server_arms import default_rule, server_arms
 from specbench.experiment.server_keys import names_address, refuse_without_server
 from specbench.experiment.server_schema import ArmServer, Server
 from specbench.experiment.study_schema import Study
+from specbench.experiment.target_keys import refuse_unread
 from specbench.experiment.values import SCHEMA_VERSION, WRITE
 from specbench.experiment.workload import Border, Options, Target, Workload
 from specbench.models.quant.settings import quant_of
@@ -203,7 +204,10 @@ def check(data: Mapping[str, object], source: str) -> Experiment:
         raise UsageError(f"{source}: " + f"\n{source}: ".join(findings)) from error
     _refuse_same_value([name for name, _ in members], source)
     for each in [experiment, *(member for _, member in members)]:
-        _refuse_quant(each, source)
+        refuse_unread(each.target, each.engine, source)
+        if not each.on_server:
+            for name, arm in each.arm.items():
+                quant_of(arm.options, f"{source}: arm.{name}.options")
     return experiment
 
 
@@ -214,25 +218,6 @@ def _refuse_same_value(names: Sequence[str], source: str) -> None:
         raise UsageError(
             f"{source}: study.values: a value occurs twice: {twice}", f"write {WRITE['values']}"
         )
-
-
-QUANTISING = ("native", "scripted")
-"""Engines that load the target themselves and quantise it."""
-
-
-def _refuse_quant(experiment: Experiment, source: str) -> None:
-    """Refuse keys of quantisation that contradict each other, or an engine that ignores them."""
-    target, engine = experiment.target, experiment.engine
-    if quant_of(target.model_dump(), f"{source}: target").on and engine not in QUANTISING:
-        raise UsageError(
-            f"{source}: target.quant = {target.quant!r} with engine {engine}, which loads weights "
-            "in a way of its own",
-            "use the native engine; a server takes a quantised checkpoint, or words of its own in "
-            "server.args_extra",
-        )
-    if not experiment.on_server:
-        for name, arm in experiment.arm.items():
-            quant_of(arm.options, f"{source}: arm.{name}.options")
 
 
 SENSITIVE = frozenset(

@@ -171,5 +171,4 @@ class Places:
             concurrency=self.options.concurrency,
             seed=self.options.seed + index,
             prefix_cache=self.options.prefix_cache != "off",
-            options=settings.get("options") or {},
         )

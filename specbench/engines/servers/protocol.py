@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from specbench.core.arm import ArmSpec
@@ -38,7 +38,6 @@ class ServerPlan:
     prefix_cache: bool = False
     version: str | None = None
     folder: str = ""
-    options: Mapping[str, object] = field(default_factory=dict)
 
 
 class Launcher(Protocol):
