@@ -2,17 +2,14 @@
 
 Norms, rotary embeddings, activations and residuals become a few kernels per layer. Layers of one
 model share what is compiled, so that it is done once and not per layer. Attention reads Python
-objects that change from step to step (``models.packed.attend``); the compiler goes around it.
+objects that change from step to step (``models.attention.called``); the compiler goes around it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
-from transformers.modeling_utils import AttentionInterface
-
-from specbench.models.packed import ATTENTION, attend
+from specbench.models.attention.called import attention_name
 
 
 def compile_layers(model: Any) -> None:
@@ -20,6 +17,6 @@ def compile_layers(model: Any) -> None:
 
     Numbers of tokens vary from forward to forward, so kernels are made for any.
     """
-    AttentionInterface.register(ATTENTION, torch.compiler.disable(attend))
+    attention_name(compiled=True)
     for layer in model.base_model.layers:
         layer.compile(dynamic=True)

@@ -7,15 +7,15 @@ does not know makes transformers build no mask, which also avoids a device synch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
 
 from specbench.decoding.protocols import Tap
 from specbench.models.attention.backend import Attention, Plan
+from specbench.models.attention.called import Observer, attention_name
 from specbench.models.attention.sdpa import SDPA
 from specbench.models.graphs.buckets import Bucket
 from specbench.models.graphs.captured import Graphs, Kind, Run, Work
@@ -24,30 +24,6 @@ from specbench.models.kv_pool import LayerGeometry
 from specbench.models.packed_batch import PackedBatch
 from specbench.models.parallel.group import Group
 from specbench.models.pooled import Pooled
-
-ATTENTION = "specbench"
-
-Observer = Callable[[int, dict[str, Any]], None]
-"""Called per attention call with the layer and the keyword arguments that are not understood."""
-
-
-def attend(
-    module: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    scaling: float | None = None,
-    sliding_window: int | None = None,
-    plan: Any = None,
-    observer: Observer | None = None,
-    **extra: Any,
-) -> tuple[Tensor, None]:
-    """The attention function that transformers' layers call; see ``SdpaPlan.run`` for shapes."""
-    if observer is not None:
-        observer(module.layer_idx, extra)
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return plan.run(module.layer_idx, query, key, value, scale, sliding_window), None
 
 
 def layer_geometry(config: Any) -> LayerGeometry:
@@ -82,9 +58,7 @@ class PackedModel(Pooled):
         graphs: Graphs | None = None,
         group: Group | None = None,
     ) -> None:
-        if ATTENTION not in ALL_ATTENTION_FUNCTIONS.valid_keys():
-            AttentionInterface.register(ATTENTION, attend)
-        model.set_attn_implementation(ATTENTION)
+        model.set_attn_implementation(attention_name())
         config = model.config.get_text_config()
         layers = [layer_geometry(config)] * config.num_hidden_layers
         dtype = next(model.parameters()).dtype
@@ -144,7 +118,7 @@ class PackedModel(Pooled):
         try:
             logits: Tensor = self.model(input_ids=ids[None], use_cache=False).logits[0]
         finally:
-            self.model.set_attn_implementation(ATTENTION)
+            self.model.set_attn_implementation(attention_name())
         return logits
 
 

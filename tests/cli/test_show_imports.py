@@ -1,4 +1,4 @@
-"""What reads results works where torch is not installed, and loads no statistics unasked."""
+"""What reads results works where torch is not installed, and loads nothing slow unasked."""
 
 from __future__ import annotations
 
@@ -17,6 +17,20 @@ def test_neither_torch_nor_statistics(module):
     code = f"import sys, specbench.cli.{module}; sys.exit(', '.join({slow}) or 0)"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_is_known_of_drafters_is_said_without_loading_transformers():
+    """Only what loads a model waits seconds for it."""
+    code = (
+        "import sys\n"
+        "from specbench.cli.main import call\n"
+        "call(['list', 'drafters'])\n"
+        "import specbench.engines.native\n"
+        "sys.exit('transformers' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "eagle3" in done.stdout
 
 
 WITHOUT_EXTRAS = """

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from specbench.decoding.protocols import Tap
+from specbench.models.attention.called import attend
 from specbench.models.heads.configs import FINAL
 from specbench.models.kv_pool import LayerGeometry
-from specbench.models.packed import attend
 from tests.models.families import SIZES, VOCABULARY
 
 HIDDEN, HEADS, KV_HEADS, SIZE = 24, 4, 2, 6

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
 
 from specbench.decoding.protocols import Tap
+from specbench.models.attention.called import NAME, attend, attention_name
 from specbench.models.compiled import compile_layers
 from specbench.models.kv_pool import KVPool
 from specbench.models.packed import PackedModel
@@ -70,3 +72,18 @@ def test_prompts_chains_and_trees_have_the_same_logits():
 
 if __name__ == "__main__":
     compare()
+
+
+# What torch's compiler imports warns of torch's own older parts.
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_what_is_built_after_compiling_leaves_compiled_layers_their_attention(monkeypatch):
+    """A head, or a second model, once put the attention back that compilers do not go around."""
+    known = AttentionInterface._global_mapping
+    monkeypatch.setattr(AttentionInterface, "_global_mapping", known | {NAME: attend})
+    compile_layers(build("qwen2"))
+    around = ALL_ATTENTION_FUNCTIONS[NAME]
+    assert around is not attend
+    assert attention_name() == NAME
+    PackedModel(build("llama"), "draft")
+    compile_layers(build("llama"))
+    assert ALL_ATTENTION_FUNCTIONS[NAME] is around

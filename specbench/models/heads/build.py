@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 
 from specbench.errors import PrerequisiteError
 from specbench.models.heads.configs import EagleConfig, HeadCheckpoint, MtpConfig
-from specbench.models.heads.eagle1 import Eagle1Head
-from specbench.models.heads.eagle3 import Eagle3Head
 from specbench.models.heads.fill import fill
 from specbench.models.heads.lent import check_map
 from specbench.models.heads.mtp import MtpHead
@@ -18,7 +17,11 @@ from specbench.models.linear import pack_linears
 from specbench.models.load import LoadedModel
 from specbench.models.weights import weight_bytes
 
-_Network = Eagle1Head | Eagle3Head | MtpHead
+if TYPE_CHECKING:
+    from specbench.models.heads.eagle1 import Eagle1Head
+    from specbench.models.heads.eagle3 import Eagle3Head
+
+    _Network = Eagle1Head | Eagle3Head | MtpHead
 
 
 def build_feature_head(
@@ -79,6 +82,10 @@ def _network(checkpoint: HeadCheckpoint, target: LoadedModel, name: str) -> _Net
             f"{name}: a head of family {checkpoint.family} does not draft from its own states",
             'choose the drafter of its family, e.g. drafter = "medusa"',
         )
+    # Made of transformers' layers, whose import takes seconds: only where a head is built.
+    from specbench.models.heads.eagle1 import Eagle1Head
+    from specbench.models.heads.eagle3 import Eagle3Head
+
     if config.version == 1:
         return Eagle1Head(config, target, names, name)
     return Eagle3Head(config, target, names, name)

@@ -1,6 +1,6 @@
 """Llama layers of EAGLE heads, out of transformers' parts.
 
-Attention goes through the function that ``models.packed`` registers, so that a head runs packed
+Attention goes through the function of ``models.attention.called``, so that a head runs packed
 batches as the target does.
 """
 
@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig
-from transformers.modeling_utils import AttentionInterface
 from transformers.models.llama.modeling_llama import (
     LlamaAttention,
     LlamaDecoderLayer,
@@ -21,8 +20,8 @@ from transformers.models.llama.modeling_llama import (
     LlamaRotaryEmbedding,
 )
 
+from specbench.models.attention.called import attention_name
 from specbench.models.heads.configs import EagleConfig
-from specbench.models.packed import ATTENTION, attend
 from specbench.models.selfcheck import refuse_configuration
 
 
@@ -57,8 +56,7 @@ def llama_config(config: EagleConfig, name: str) -> LlamaConfig:
     # A configuration is refused unless its heads divide H; these layers run all the same.
     llama.hidden_size = config.hidden
     refuse_configuration(llama, name)
-    AttentionInterface.register(ATTENTION, attend)
-    llama._attn_implementation = ATTENTION
+    llama._attn_implementation = attention_name()
     return llama
 
 

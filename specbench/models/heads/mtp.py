@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.modeling_utils import AttentionInterface
 
+from specbench.models.attention.called import attention_name
 from specbench.models.heads.configs import MtpConfig
 from specbench.models.heads.ends import Ends, LendingHead
 from specbench.models.kv_pool import LayerGeometry
 from specbench.models.load import LoadedModel
-from specbench.models.packed import ATTENTION, attend, layer_geometry
+from specbench.models.packed import layer_geometry
 
 
 class MtpHead(LendingHead):
@@ -94,6 +94,5 @@ def _single_layer(text: Any) -> Any:
     single.num_hidden_layers = 1
     if hasattr(single, "first_k_dense_replace"):
         single.first_k_dense_replace = 0
-    AttentionInterface.register(ATTENTION, attend)
-    single._attn_implementation = ATTENTION
+    single._attn_implementation = attention_name()
     return single

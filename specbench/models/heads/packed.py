@@ -57,7 +57,7 @@ class FeatureHead(Protocol):
             ids: int64 [T] the token behind each slot.
             hidden: [T, H] from ``begin`` or ``recycle``.
             positions: int64 [T], of the hidden states.
-            plan: handed to the attention, see ``models.packed.attend``.
+            plan: handed to the attention, see ``models.attention.called``.
         """
         ...
 

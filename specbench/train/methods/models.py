@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.modeling_utils import AttentionInterface
 
-from specbench.models.packed import ATTENTION, attend
+from specbench.models.attention.called import attention_name
 from specbench.train.methods.unrolled import Unrolled
 
 
@@ -24,8 +23,7 @@ def shared_copy(model: Any) -> Any:
     Its attention is that of packed batches; the model itself stays as it is.
     """
     made = copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
-    AttentionInterface.register(ATTENTION, attend)
-    made.set_attn_implementation(ATTENTION)
+    made.set_attn_implementation(attention_name())
     return made
 
 
