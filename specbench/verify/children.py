@@ -106,7 +106,10 @@ def children(
 
 def entries(row: Tensor, candidates: Sequence[Candidate]) -> list[float]:
     """What a row [V] holds for the tokens of candidates."""
-    return row[[candidate.token for candidate in candidates]].double().tolist()
+    if len(candidates) == 1:
+        # No index to build, and on a device none to send.
+        return [float(row[candidates[0].token])]
+    return row[[candidate.token for candidate in candidates]].tolist()
 
 
 def _holes(tree: TokenTree) -> list[set[int]]:

@@ -9,6 +9,8 @@ import pytest
 from specbench.cli.main import call
 from specbench.core.arm import ArmSpec
 from specbench.core.trace import Granularity
+from specbench.engines.http import engine
+from specbench.engines.http.probes import QUESTIONS
 from specbench.engines.servers.llamacpp import LAUNCHER
 from specbench.engines.servers.ports import free_port
 from specbench.engines.servers.process import start
@@ -21,7 +23,17 @@ pytestmark = pytest.mark.model
 
 # More threads than free cores make ggml's barriers spin.
 ONE_THREAD = ["--threads", "1"]
-SMALL = ["--limit", "1", "--suite", "code", "--max-new-tokens", "12", "--temperature", "0", "--yes"]
+SMALL = [
+    "--limit",
+    "1",
+    "--suite",
+    "translation",
+    "--max-new-tokens",
+    "12",
+    "--temperature",
+    "0",
+    "--yes",
+]
 
 
 def traces(out):
@@ -34,6 +46,8 @@ ARMS = ("plain", "ngram", "self")
 
 def test_started_here_and_attached_to_give_the_same(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["specbench", "run"])
+    # One question to each of five servers: all of them are asked in tests/engines.
+    monkeypatch.setattr(engine, "QUESTIONS", QUESTIONS[:1])
     managed, attached = tmp_path / "managed", tmp_path / "attached"
     settings = ["--set", "server.starts=1", "--set", f"server.args_extra={ONE_THREAD}"]
     assert call(["run", "llamacpp-demo", *SMALL, *settings, "--out", str(managed)]) == 0
