@@ -23,17 +23,7 @@ pytestmark = pytest.mark.model
 
 # More threads than free cores make ggml's barriers spin.
 ONE_THREAD = ["--threads", "1"]
-SMALL = [
-    "--limit",
-    "1",
-    "--suite",
-    "translation",
-    "--max-new-tokens",
-    "12",
-    "--temperature",
-    "0",
-    "--yes",
-]
+SMALL = ["--limit=1", "--suite=translation", "--max-new-tokens=12", "--temperature=0", "--yes"]
 
 
 def traces(out):

@@ -18,7 +18,7 @@ tensor_parallel = {size}
 [workload]
 suites = ["{suite}"]
 temperatures = [0.0, 0.8]
-max_new_tokens = 8
+max_new_tokens = 12
 
 [arm.lookup]
 drafter = "ngram"
@@ -40,7 +40,7 @@ drafter = "eagle1"
 k = 2
 options = {{ model = "untrained", tree = [[0], [1], [0, 0], [1, 0]] }}
 """
-PROMPTS = ["one two three one two", "a"]
+PROMPTS = ["one two three one two", "a", "so it goes, so it goes"]
 
 
 @pytest.fixture(scope="module")

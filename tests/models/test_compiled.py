@@ -70,10 +70,6 @@ def test_prompts_chains_and_trees_have_the_same_logits():
     assert 1 <= int(done.stdout) <= 8
 
 
-if __name__ == "__main__":
-    compare()
-
-
 # What torch's compiler imports warns of torch's own older parts.
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_what_is_built_after_compiling_leaves_compiled_layers_their_attention(monkeypatch):
@@ -87,3 +83,7 @@ def test_what_is_built_after_compiling_leaves_compiled_layers_their_attention(mo
     PackedModel(build("llama"), "draft")
     compile_layers(build("llama"))
     assert ALL_ATTENTION_FUNCTIONS[NAME] is around
+
+
+if __name__ == "__main__":
+    compare()

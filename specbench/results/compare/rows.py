@@ -19,12 +19,6 @@ KEY = ["suite", "item", "turn", "temperature", "repeat", "concurrency"]
 """Columns that name a request; what is compared is joined on them, never on row numbers."""
 STEP_COUNTS = ["steps", "proposed", "verified", "judged", "accepted", "committed"]
 """What an engine that decodes the same does the same, whatever else the machine does."""
-COMPARED = [
-    *("category", "unit", "prompt_tokens", "prompt_sha256", "output_tokens", *STEP_COUNTS),
-    *("first_token_ns", "last_token_ns", "start", "decode_ns", "decode_tokens"),
-    *("visited", "overlap", "degenerate", "scored_by", "score"),
-]
-"""Columns that a comparison needs, beside ``KEY``."""
 TEXT = {
     *("suite", "item", "category", "split", "arm", "unit", "finish", "error", "cut"),
     *("scored_by", "prompt_sha256", "settings_sha256", "output_sha256", "trace_sha256"),

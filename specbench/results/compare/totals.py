@@ -20,7 +20,6 @@ from specbench.results.compare.measures import MEASURES, SPEEDUP, Measure
 from specbench.results.compare.narrowed import narrowed
 from specbench.results.compare.units import Units, unit_labels
 from specbench.stats.bootstrap import LEVEL, grouped_interval
-from specbench.stats.nested import several
 from specbench.stats.paired import permutation_statistic
 from specbench.stats.power import ALPHA, POWER
 from specbench.stats.ratios import QUOTIENT, RATIO_OF_RATIOS, Array, Ratios
@@ -76,11 +75,6 @@ class Totals:
     def ratio_of(self) -> Ratios:
         """new / base, of ``columns``."""
         return self.statistic.over(self.statistic)
-
-    @property
-    def one_level(self) -> bool:
-        """Whether units alone are resampled, and not starts of servers before them."""
-        return not several(self.groups)
 
     def ratio(self, seed: int, level: float = LEVEL, sums: Sums | None = None) -> Quantity:
         """new / base with its interval, unit x; without one where the sides are equal.
