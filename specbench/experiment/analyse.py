@@ -20,7 +20,6 @@ from specbench.results.items import COLUMNS as ITEM_COLUMNS
 from specbench.results.items import csv_text, item_rows
 from specbench.results.read import Recorded, read_run
 from specbench.results.rounding import difference
-from specbench.results.schema import ResultError
 from specbench.results.store import (
     RunFolder,
     write_atomic,
@@ -51,12 +50,13 @@ def differences(folder: RunFolder) -> dict[str, str]:
     """Name of each file of a run that is not what its traces give -> where it differs, in words.
 
     Numbers may differ by rounding, and so the page for people is held against the summary beside
-    it, from which it was printed.
+    it, from which it was printed, where that one is right.
     """
     _, files = _derived(folder, execute=False)
     found = {}
     for path, text in files():
-        due = _printed(folder) if path == folder.summary_md else text
+        right = folder.summary_json.name not in found
+        due = markdown(read_summary(folder)) if path == folder.summary_md and right else text
         try:
             there = path.read_bytes().decode()
         except (OSError, ValueError) as error:
@@ -65,14 +65,6 @@ def differences(folder: RunFolder) -> dict[str, str]:
         if where := difference(there, due, path.suffix):
             found[path.name] = where
     return found
-
-
-def _printed(folder: RunFolder) -> str:
-    """The page for people of the summary on disk; empty where there is no summary to read."""
-    try:
-        return markdown(read_summary(folder))
-    except ResultError:
-        return ""
 
 
 def _derived(

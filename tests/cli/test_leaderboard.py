@@ -47,6 +47,7 @@ def test_a_hand_edited_file_fails(out, capsys, name, old, new, where):
     shown = capsys.readouterr().err.replace("\n", " ")
     assert f"{name} is not what its traces say: " in shown
     assert where in shown
+    assert shown.count("is not what its traces say") == 1
     assert "1 of 1 runs are not what their traces say" in shown
 
 
